@@ -1,0 +1,5 @@
+export * as DeliveryError from "./DeliveryError.js"
+export * as RegistryClient from "./RegistryClient.js"
+export * as SkillDelivery from "./SkillDelivery.js"
+export * as Snapshot from "./Snapshot.js"
+export * as SnapshotCache from "./SnapshotCache.js"
