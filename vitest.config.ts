@@ -1,23 +1,70 @@
+import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-// `#codec` resolves to TypeScript sources through the `source` condition, so tests need no build. The second project runs
-// everything that touches a codec once more on the portable one.
-const sourceConditions = (...runtime: ReadonlyArray<string>) => {
-  const conditions = ["source", ...runtime, "default"]
-  return { resolve: { conditions }, ssr: { resolve: { conditions } } }
+// `#codec` resolves to TypeScript sources through the `source` condition, so tests need no build.
+const conditions = ["source", "node", "default"]
+const fromSources = { resolve: { conditions }, ssr: { resolve: { conditions } } }
+
+// Vite always adds the `node` condition to what it runs in Node, so the portable codec is chosen by name.
+const onPortableCodec = {
+  ...fromSources,
+  resolve: {
+    conditions,
+    alias: { "#codec": fileURLToPath(new URL("./src/archive/codec.portable.ts", import.meta.url)) }
+  }
 }
 
 export default defineConfig({
   test: {
     projects: [
       {
-        ...sourceConditions("node"),
-        test: { name: "node", include: ["test/**/*.test.ts"], exclude: ["test/bench/**", "test/package/**"] }
+        ...fromSources,
+        test: {
+          name: "node",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/bench/**", "test/cli/bundle/**", "test/package/**"],
+          provide: { codec: "node" },
+          // A bound against hanging only: no test is timed, and machines under load are slow.
+          testTimeout: 60_000
+        }
       },
+      // Everything that touches a codec, once more on the portable one.
       {
-        ...sourceConditions(),
-        test: { name: "portable", include: ["test/archive/**/*.test.ts", "test/delivery/Snapshot*.test.ts"] }
+        ...onPortableCodec,
+        test: {
+          name: "portable",
+          include: ["test/archive/**/*.test.ts", "test/delivery/Snapshot*.test.ts"],
+          provide: { codec: "portable" },
+          testTimeout: 60_000
+        }
+      },
+      // The command line as its users run it: the bundle, as a process of its own.
+      {
+        ...fromSources,
+        test: {
+          name: "cli",
+          include: ["test/cli/bundle/**/*.test.ts"],
+          globalSetup: "test/cli/bundle/globalSetup.ts",
+          testTimeout: 30_000
+        }
+      },
+      // The packed package, installed in an empty project.
+      {
+        ...fromSources,
+        test: {
+          name: "package",
+          include: ["test/package/**/*.test.ts"],
+          globalSetup: "test/package/globalSetup.ts",
+          testTimeout: 120_000,
+          hookTimeout: 300_000
+        }
       }
     ]
   }
 })
+
+declare module "vitest" {
+  interface ProvidedContext {
+    readonly codec: "node" | "portable"
+  }
+}

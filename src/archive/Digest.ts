@@ -1,8 +1,47 @@
-import type { Effect } from "effect"
+/**
+ * SHA-256 digests and ETags.
+ *
+ * @module
+ */
 
-/** Hex SHA-256 of the bytes. Long input yields to the event loop between slices. */
-export declare const sha256Hex: (bytes: Uint8Array) => Effect.Effect<string>
-/** Hex SHA-256 of a short input, at once. */
-export declare const sha256HexSync: (bytes: Uint8Array) => string
-/** The strong ETag of an archive: `"` + hex SHA-256 + `"`. */
-export declare const etag: (archive: Uint8Array) => Effect.Effect<string>
+import { Effect } from "effect"
+import { makeSha256, sha256Hex as sha256HexAtOnce, sliceBytes, yieldToEventLoop } from "#codec"
+
+/** Lower-case hex SHA-256 of a short input, at once. */
+export const sha256HexSync = (bytes: Uint8Array): string => sha256HexAtOnce(bytes)
+
+/**
+ * Lower-case hex SHA-256 of `bytes`. Long input is hashed in slices between which the event loop runs its other work, and
+ * where the effect can be interrupted.
+ *
+ * `bytes` must not change while this runs.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import * as Digest from "./Digest.js"
+ *
+ * const program = Digest.sha256Hex(new TextEncoder().encode("abc"))
+ * // "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+ * Effect.runPromise(program).then(console.log)
+ * ```
+ */
+export const sha256Hex = Effect.fnUntraced(function* (bytes: Uint8Array) {
+  if (bytes.length <= sliceBytes) return sha256HexAtOnce(bytes)
+  const sha256 = makeSha256()
+  for (let start = 0; start < bytes.length; start += sliceBytes) {
+    if (start > 0) yield* yieldToEventLoop
+    sha256.update(bytes.subarray(start, start + sliceBytes))
+  }
+  return toHex(sha256.digest())
+})
+
+/** The strong ETag of an archive: its hex SHA-256 in double quotes (contract, Archive). */
+export const etag = (archive: Uint8Array): Effect.Effect<string> =>
+  Effect.map(sha256Hex(archive), (digest) => `"${digest}"`)
+
+const toHex = (bytes: Uint8Array): string => {
+  let hex = ""
+  for (const byte of bytes) hex += byte.toString(16).padStart(2, "0")
+  return hex
+}

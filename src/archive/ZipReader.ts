@@ -1,4 +1,15 @@
-import { type Effect, Schema } from "effect"
+/**
+ * A strict ZIP reader: bytes to entries, or the one rule that the archive broke.
+ *
+ * The central directory is read first and every number in it is checked against the buffer before it is used; only when all
+ * headers are good is anything decoded. Every rule is from the contract's Archive section.
+ *
+ * @module
+ */
+
+import { Effect, Either, Schema } from "effect"
+import { inflate, inflateSync, sliceBytes, yieldToEventLoop } from "#codec"
+import * as ArchivePath from "./ArchivePath.js"
 
 /** The rule of the archive that was broken. */
 export const ZipCheck = Schema.Literal(
@@ -19,6 +30,7 @@ export const ZipCheck = Schema.Literal(
   "entry-type",
   "directory-bytes",
   "local-header",
+  "data-descriptor",
   "overlap",
   "deflate-stream",
   "entry-size"
@@ -29,11 +41,18 @@ export type ZipCheck = typeof ZipCheck.Type
 export class ZipError extends Schema.TaggedError<ZipError>()("ZipError", {
   check: ZipCheck,
   entry: Schema.optionalWith(Schema.String, { exact: true })
-}) {}
+}) {
+  override get message(): string {
+    return `The archive is not valid: ${this.check}${this.entry === undefined ? "" : ` at "${this.entry}"`}`
+  }
+}
 
+/** What an archive may cost. Each bound is enforced before the work it bounds is done. */
 export interface ZipLimits {
   readonly archiveBytes: number
+  /** The decoded bytes of all entries together. */
   readonly decodedBytes: number
+  /** Files and explicit directories together. */
   readonly entries: number
 }
 
@@ -46,7 +65,452 @@ export interface ZipEntry {
 }
 
 /**
- * Reads the whole archive strictly. The caller owns `archive` and must not change it while this runs; stored entries may
- * be views into it.
+ * Reads the whole archive strictly: its entries in the order of the central directory, or a `ZipError` that names the first
+ * rule found broken.
+ *
+ * The caller owns `archive` and must not change it while this runs; stored entries may be views into it. Long archives are
+ * decoded in slices between which the event loop runs its other work, and where the effect can be interrupted. CRC-32 is
+ * not consulted: it is the digests of a manifest that decide.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import * as ZipReader from "./ZipReader.js"
+ * import * as ZipWriter from "./ZipWriter.js"
+ *
+ * const archive = ZipWriter.write([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
+ * const program = ZipReader.read(archive, { archiveBytes: 1024, decodedBytes: 1024, entries: 10 })
+ * Effect.runPromise(program).then((entries) => console.log(entries.map((entry) => entry.path))) // ["hello.txt"]
+ * ```
  */
-export declare const read: (archive: Uint8Array, limits: ZipLimits) => Effect.Effect<ReadonlyArray<ZipEntry>, ZipError>
+export const read = Effect.fn("ZipReader.read")(function* (archive: Uint8Array, limits: ZipLimits) {
+  if (archive.length > limits.archiveBytes) return yield* broken("archive-size")
+  // A plain view, whatever subclass came in: `slice` of a Buffer would not copy.
+  const bytes = new Uint8Array(archive.buffer, archive.byteOffset, archive.byteLength)
+  const source: Source = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) }
+  const directory = yield* readEndRecord(source)
+  if (directory.entries > limits.entries) return yield* broken("entry-count")
+  const headers = yield* readHeaders(source, directory)
+  yield* checkNames(headers)
+  yield* checkOverlaps(headers)
+  yield* checkDecodedSize(headers, limits)
+  return yield* decodeEntries(bytes, headers)
+})
+
+/** The archive, and the same bytes as numbers. */
+interface Source {
+  readonly bytes: Uint8Array
+  readonly view: DataView
+}
+
+/** Where the central directory is and how many entries it lists. */
+interface Directory {
+  readonly start: number
+  readonly end: number
+  readonly entries: number
+}
+
+/** What the central directory says of an entry, agreed to by its local header. */
+interface Header {
+  readonly path: string
+  readonly isDirectory: boolean
+  readonly method: number
+  readonly size: number
+  /** Of the local header. */
+  readonly start: number
+  readonly dataStart: number
+  readonly dataEnd: number
+  /** Of the data descriptor where there is one, else of the data. */
+  readonly end: number
+}
+
+const broken = (check: ZipCheck, path?: string) =>
+  path === undefined ? new ZipError({ check }) : new ZipError({ check, entry: ArchivePath.display(path) })
+
+// ---------------------------------------------------------------------------------------------------------------------
+// End records
+// ---------------------------------------------------------------------------------------------------------------------
+
+const endRecordSignature = 0x06054b50
+const endRecordLength = 22
+const maxCommentLength = 0xffff
+const zip64LocatorSignature = 0x07064b50
+const zip64LocatorLength = 20
+const zip64EndRecordSignature = 0x06064b50
+const zip64EndRecordLength = 56
+/** The bytes of a ZIP64 end record that its own size field does not count. */
+const zip64EndRecordLead = 12
+
+/** Values that mean "see the ZIP64 record". */
+const marker16 = 0xffff
+const marker32 = 0xffffffff
+
+function* readEndRecord(source: Source) {
+  const { view } = source
+  const start = yield* findEndRecord(source)
+  const record = {
+    disk: view.getUint16(start + 4, true),
+    directoryDisk: view.getUint16(start + 6, true),
+    entriesOnDisk: view.getUint16(start + 8, true),
+    entries: view.getUint16(start + 10, true),
+    directorySize: view.getUint32(start + 12, true),
+    directoryStart: view.getUint32(start + 16, true)
+  }
+  const locator = start - zip64LocatorLength
+  const hasLocator = locator >= 0 && view.getUint32(locator, true) === zip64LocatorSignature
+  const needsZip64 =
+    record.entries === marker16 || record.directorySize === marker32 || record.directoryStart === marker32
+  if (needsZip64 && !hasLocator) return yield* broken("zip64")
+  const { end, ...fields } = hasLocator ? yield* readZip64EndRecord(view, locator, record) : { end: start, ...record }
+
+  if (fields.disk !== 0 || fields.directoryDisk !== 0 || fields.entriesOnDisk !== fields.entries) {
+    return yield* broken("split-archive")
+  }
+  const directoryEnd = fields.directoryStart + fields.directorySize
+  if (directoryEnd > end) return yield* broken("end-record")
+  const directory: Directory = { start: fields.directoryStart, end: directoryEnd, entries: fields.entries }
+  return directory
+}
+
+/**
+ * The end record is the one whose comment reaches exactly to the end of the archive. Where the comment holds a signature
+ * of its own, readers disagree about which record is the real one, so that is refused.
+ */
+function* findEndRecord({ bytes, view }: Source) {
+  let found: number | undefined
+  let at = Math.max(0, bytes.length - endRecordLength - maxCommentLength)
+  for (;;) {
+    at = bytes.indexOf(0x50, at)
+    if (at === -1 || at + 4 > bytes.length) break
+    if (view.getUint32(at, true) === endRecordSignature) {
+      if (found !== undefined) return yield* broken("archive-comment")
+      if (endRecordReach(view, at) === bytes.length) found = at
+    }
+    at++
+  }
+  return found ?? (yield* broken("end-record"))
+}
+
+/** Where the comment of an end record at `start` would end; nowhere when the record itself would not fit. */
+const endRecordReach = (view: DataView, start: number): number =>
+  start + endRecordLength > view.byteLength ? -1 : start + endRecordLength + view.getUint16(start + 20, true)
+
+interface EndRecord {
+  readonly disk: number
+  readonly directoryDisk: number
+  readonly entriesOnDisk: number
+  readonly entries: number
+  readonly directorySize: number
+  readonly directoryStart: number
+}
+
+/** The ZIP64 end record, which must lie directly before its locator and agree with the plain record. */
+function* readZip64EndRecord(view: DataView, locator: number, record: EndRecord) {
+  if (view.getUint32(locator + 4, true) !== 0 || view.getUint32(locator + 16, true) !== 1) {
+    return yield* broken("split-archive")
+  }
+  const start = uint64(view, locator + 8)
+  if (start + zip64EndRecordLength > locator || view.getUint32(start, true) !== zip64EndRecordSignature) {
+    return yield* broken("zip64")
+  }
+  if (start + zip64EndRecordLead + uint64(view, start + 4) !== locator) return yield* broken("zip64")
+  const wide = {
+    end: start,
+    disk: view.getUint32(start + 16, true),
+    directoryDisk: view.getUint32(start + 20, true),
+    entriesOnDisk: uint64(view, start + 24),
+    entries: uint64(view, start + 32),
+    directorySize: uint64(view, start + 40),
+    directoryStart: uint64(view, start + 48)
+  }
+  const agree =
+    agrees(record.disk, marker16, wide.disk) &&
+    agrees(record.directoryDisk, marker16, wide.directoryDisk) &&
+    agrees(record.entriesOnDisk, marker16, wide.entriesOnDisk) &&
+    agrees(record.entries, marker16, wide.entries) &&
+    agrees(record.directorySize, marker32, wide.directorySize) &&
+    agrees(record.directoryStart, marker32, wide.directoryStart)
+  return agree ? wide : yield* broken("zip64")
+}
+
+const agrees = (narrow: number, marker: number, wide: number): boolean => narrow === marker || narrow === wide
+
+/** Rounded where it is above 2^53, which is still far past the end of any buffer. */
+const uint64 = (view: DataView, at: number): number =>
+  view.getUint32(at + 4, true) * 0x1_0000_0000 + view.getUint32(at, true)
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Headers
+// ---------------------------------------------------------------------------------------------------------------------
+
+const centralSignature = 0x02014b50
+const centralLength = 46
+const localSignature = 0x04034b50
+const localLength = 30
+
+/** Encryption, strong encryption, and masked local headers, which go with an encrypted central directory. */
+const encryptionFlags = 0x0001 | 0x0040 | 0x2000
+const descriptorFlag = 0x0008
+const stored = 0
+const deflated = 8
+
+const typeMask = 0xf000
+const directoryType = 0x4000
+const regularType = 0x8000
+
+/** `ignoreBOM` keeps a leading BOM: names are kept exactly. */
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
+const lossyUtf8 = new TextDecoder("utf-8", { ignoreBOM: true })
+
+function* readHeaders(source: Source, directory: Directory) {
+  const headers: Array<Header> = []
+  let at = directory.start
+  let work = 0
+  for (let index = 0; index < directory.entries; index++) {
+    const { header, next } = yield* readHeader(source, directory, at)
+    headers.push(header)
+    // Names and extra fields can make up the whole archive.
+    work += next - at
+    if (work >= sliceBytes) {
+      work = 0
+      yield* yieldToEventLoop
+    }
+    at = next
+  }
+  if (at !== directory.end) return yield* broken("central-directory")
+  return headers
+}
+
+function* readHeader(source: Source, directory: Directory, at: number) {
+  const { bytes, view } = source
+  if (at + centralLength > directory.end || view.getUint32(at, true) !== centralSignature) {
+    return yield* broken("central-directory")
+  }
+  const flags = view.getUint16(at + 8, true)
+  const method = view.getUint16(at + 10, true)
+  const nameStart = at + centralLength
+  const nameEnd = nameStart + view.getUint16(at + 28, true)
+  const extraEnd = nameEnd + view.getUint16(at + 30, true)
+  const next = extraEnd + view.getUint16(at + 32, true)
+  if (next > directory.end) return yield* broken("central-directory")
+
+  const name = bytes.subarray(nameStart, nameEnd)
+  const path = yield* decodeName(name)
+  if ((flags & encryptionFlags) !== 0) return yield* broken("encrypted", path)
+  if (method !== stored && method !== deflated) return yield* broken("method", path)
+  const isDirectory = path.endsWith("/")
+  if (!ArchivePath.isSafe(isDirectory ? path.slice(0, -1) : path)) return yield* broken("entry-path", path)
+  // The type bits count whatever system the entry says it was made on: extractors honour them without asking.
+  const type = view.getUint16(at + 40, true) & typeMask
+  if (type !== 0 && type !== (isDirectory ? directoryType : regularType)) return yield* broken("entry-type", path)
+
+  const fields = widen(view, nameEnd, extraEnd, {
+    size: view.getUint32(at + 24, true),
+    compressedSize: view.getUint32(at + 20, true),
+    start: view.getUint32(at + 42, true),
+    disk: view.getUint16(at + 34, true)
+  })
+  if (fields === undefined) return yield* broken("zip64", path)
+  const { size, compressedSize, start } = fields
+  if (fields.disk !== 0) return yield* broken("split-archive", path)
+  if (isDirectory && (size !== 0 || (method === stored && compressedSize !== 0))) {
+    return yield* broken("directory-bytes", path)
+  }
+  if (method === stored && compressedSize !== size) return yield* broken("entry-size", path)
+
+  // The local header.
+  if (start + localLength > directory.start) return yield* broken("overlap", path)
+  if (
+    view.getUint32(start, true) !== localSignature ||
+    view.getUint16(start + 6, true) !== flags ||
+    view.getUint16(start + 8, true) !== method
+  ) {
+    return yield* broken("local-header", path)
+  }
+  const localNameEnd = start + localLength + view.getUint16(start + 26, true)
+  const dataStart = localNameEnd + view.getUint16(start + 28, true)
+  const dataEnd = dataStart + compressedSize
+  if (dataEnd > directory.start) return yield* broken("overlap", path)
+  if (!sameBytes(name, bytes.subarray(start + localLength, localNameEnd))) return yield* broken("local-header", path)
+
+  let end = dataEnd
+  if ((flags & descriptorFlag) !== 0) {
+    const descriptorEnd = findDescriptorEnd(view, dataEnd, directory.start, compressedSize, size)
+    if (descriptorEnd === undefined) return yield* broken("data-descriptor", path)
+    end = descriptorEnd
+  } else {
+    const local = widen(view, localNameEnd, dataStart, {
+      size: view.getUint32(start + 22, true),
+      compressedSize: view.getUint32(start + 18, true),
+      start,
+      disk: 0
+    })
+    if (local === undefined) return yield* broken("zip64", path)
+    if (local.size !== size || local.compressedSize !== compressedSize) return yield* broken("local-header", path)
+  }
+  const header: Header = { path, isDirectory, method, size, start, dataStart, dataEnd, end }
+  return { header, next }
+}
+
+function* decodeName(name: Uint8Array) {
+  try {
+    return strictUtf8.decode(name)
+  } catch {
+    return yield* broken("entry-name", lossyUtf8.decode(name))
+  }
+}
+
+const sameBytes = (left: Uint8Array, right: Uint8Array): boolean =>
+  left.length === right.length && left.every((byte, index) => byte === right[index])
+
+const zip64ExtraId = 0x0001
+
+/** The header fields that a ZIP64 extra field can widen, in the order in which it holds them. */
+const zip64Fields = [
+  { name: "size", width: 8, marker: marker32 },
+  { name: "compressedSize", width: 8, marker: marker32 },
+  { name: "start", width: 8, marker: marker32 },
+  { name: "disk", width: 4, marker: marker16 }
+] as const
+
+type Zip64Fields = Readonly<Record<(typeof zip64Fields)[number]["name"], number>>
+
+/**
+ * `narrow` with those fields widened that hold their marker. The ZIP64 extra field must hold exactly these or, as some
+ * tools write it, all fields from the first on, repeating those that are no markers. `undefined` when it does neither.
+ * Other extra fields change nothing.
+ */
+const widen = (view: DataView, extraStart: number, extraEnd: number, narrow: Zip64Fields): Zip64Fields | undefined => {
+  const marked = zip64Fields.filter((field) => narrow[field.name] === field.marker)
+  const [record, ...more] = findExtraFields(view, extraStart, extraEnd, zip64ExtraId)
+  if (record === undefined) return marked.length === 0 ? narrow : undefined
+  if (more.length > 0) return undefined
+
+  const layouts = [marked, zip64Fields.slice(0, 2), zip64Fields.slice(0, 3), zip64Fields]
+  const held = layouts.find((fields) => widthOf(fields) === record.end - record.start)
+  if (held === undefined || !marked.every((field) => held.includes(field))) return undefined
+  const wide: Record<keyof Zip64Fields, number> = { ...narrow }
+  let at = record.start
+  for (const { name, width, marker } of held) {
+    const value = width === 8 ? uint64(view, at) : view.getUint32(at, true)
+    if (!agrees(narrow[name], marker, value)) return undefined
+    wide[name] = value
+    at += width
+  }
+  return wide
+}
+
+const widthOf = (fields: ReadonlyArray<{ readonly width: number }>): number =>
+  fields.reduce((sum, field) => sum + field.width, 0)
+
+interface Range {
+  readonly start: number
+  readonly end: number
+}
+
+/** The contents of the extra fields with this id; a field that runs past the end, and what follows it, is none. */
+const findExtraFields = (view: DataView, start: number, end: number, id: number): ReadonlyArray<Range> => {
+  const found: Array<Range> = []
+  let at = start
+  while (at + 4 <= end) {
+    const fieldStart = at + 4
+    const fieldEnd = fieldStart + view.getUint16(at + 2, true)
+    if (fieldEnd > end) break
+    if (view.getUint16(at, true) === id) found.push({ start: fieldStart, end: fieldEnd })
+    at = fieldEnd
+  }
+  return found
+}
+
+const descriptorSignature = 0x08074b50
+
+/**
+ * Where the data descriptor at `start` ends: one with or without signature, with sizes of 4 or 8 bytes, whose sizes are
+ * those of the central directory. Its CRC is not consulted.
+ */
+const findDescriptorEnd = (
+  view: DataView,
+  start: number,
+  limit: number,
+  compressedSize: number,
+  size: number
+): number | undefined => {
+  for (const isSigned of [true, false]) {
+    if (isSigned && (start + 4 > limit || view.getUint32(start, true) !== descriptorSignature)) continue
+    const sizes = start + (isSigned ? 8 : 4)
+    if (sizes + 8 > limit) continue
+    if (view.getUint32(sizes, true) === compressedSize && view.getUint32(sizes + 4, true) === size) return sizes + 8
+    if (sizes + 16 > limit) continue
+    if (uint64(view, sizes) === compressedSize && uint64(view, sizes + 8) === size) return sizes + 16
+  }
+  return undefined
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The entries together
+// ---------------------------------------------------------------------------------------------------------------------
+
+function* checkNames(headers: ReadonlyArray<Header>) {
+  // Strictly decoded names are equal exactly when their bytes are.
+  const paths = new Set<string>()
+  for (const { path } of headers) {
+    if (paths.has(path)) return yield* broken("duplicate-entry", path)
+    paths.add(path)
+  }
+  for (const { isDirectory, path } of headers) {
+    if (isDirectory && paths.has(path.slice(0, -1))) return yield* broken("file-and-directory", path)
+  }
+}
+
+/** In the order of their local headers, each entry ends before the next one starts; `readHeader` saw to the last one. */
+function* checkOverlaps(headers: ReadonlyArray<Header>) {
+  let previousEnd = 0
+  for (const { end, path, start } of headers.toSorted((left, right) => left.start - right.start)) {
+    if (start < previousEnd) return yield* broken("overlap", path)
+    previousEnd = end
+  }
+}
+
+function* checkDecodedSize(headers: ReadonlyArray<Header>, limits: ZipLimits) {
+  let total = 0
+  for (const { path, size } of headers) {
+    total += size
+    if (total > limits.decodedBytes) return yield* broken("decoded-size", path)
+  }
+}
+
+function* decodeEntries(bytes: Uint8Array, headers: ReadonlyArray<Header>) {
+  const storedAsViews = isMostlyStored(bytes, headers)
+  const entries: Array<ZipEntry> = []
+  let work = 0
+  // Small entries are decoded at once, without an effect for each, until a slice's worth of work is done.
+  for (const { dataEnd, dataStart, isDirectory, method, path, size } of headers) {
+    const data = bytes.subarray(dataStart, dataEnd)
+    work += data.length + size
+    if (work > sliceBytes) {
+      work = data.length + size
+      yield* yieldToEventLoop
+    }
+    if (method === stored) {
+      entries.push({ path, isDirectory, bytes: storedAsViews ? data : data.slice() })
+      continue
+    }
+    const inflated = work <= sliceBytes ? inflateSync(data, size) : yield* Effect.either(inflate(data, size))
+    if (Either.isLeft(inflated)) {
+      return yield* broken(inflated.left.reason === "stream" ? "deflate-stream" : "entry-size", path)
+    }
+    entries.push({ path, isDirectory, bytes: inflated.right })
+  }
+  return entries
+}
+
+/**
+ * Whether stored entries should be views into the archive. A view keeps the whole archive alive and a copy is memory of its
+ * own, so that who keeps the entries keeps their bytes about once: views where stored bytes are most of the archive, copies
+ * where the archive can then go.
+ */
+const isMostlyStored = (bytes: Uint8Array, headers: ReadonlyArray<Header>): boolean => {
+  let total = 0
+  for (const { method, size } of headers) if (method === stored) total += size
+  return total * 2 > bytes.length
+}

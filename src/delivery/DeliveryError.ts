@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { Schema } from "effect"
+import { type ConfigError, Schema } from "effect"
 import { ZipCheck } from "../archive/ZipReader.js"
 
 /** A code of the contract: what a fixture's `expected` names and what `Effect.catchTag` takes. */
@@ -279,3 +279,22 @@ interface Detail {
  * `retryable` of the server's own it is true for `NETWORK_ERROR` and `TIMEOUT` and false for the rest.
  */
 export const fromCode = (code: DeliveryCode, detail: Detail = {}): DeliveryError => constructors[code](detail)
+
+/** The setting that a `Config` could not give. Its message may quote the value, so it is left behind. */
+export const fromConfigError = (error: ConfigError.ConfigError): InvalidConfig => {
+  switch (error._op) {
+    case "And":
+    case "Or":
+      return fromConfigError(error.left)
+    case "MissingData":
+      return new InvalidConfig({ setting: error.path.join("."), problem: "is not set" })
+    default:
+      return new InvalidConfig({ setting: error.path.join("."), problem: "cannot be read" })
+  }
+}
+
+/** The same error, saying which container it is about. */
+export const inContainer = (error: DeliveryError, container: string): DeliveryError =>
+  error.container === undefined
+    ? Schema.decodeSync(DeliveryError)({ ...Schema.encodeSync(DeliveryError)(error), container })
+    : error

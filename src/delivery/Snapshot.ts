@@ -1,5 +1,16 @@
-import type { Effect, Option } from "effect"
-import type { InvalidSnapshot, UnsupportedServer } from "./DeliveryError.js"
+/**
+ * The value that an agent sees, and the verification that makes one of a registry's answer.
+ *
+ * @module
+ */
+
+import { Effect, Either, Option } from "effect"
+import { isUtf8, yieldToEventLoop } from "#codec"
+import * as ArchivePath from "../archive/ArchivePath.js"
+import * as Digest from "../archive/Digest.js"
+import * as ZipReader from "../archive/ZipReader.js"
+import { InvalidSnapshot, type SnapshotCheck, type UnsupportedServer } from "./DeliveryError.js"
+import * as Manifest from "./Manifest.js"
 
 /** One file of a verified skill. Its bytes cannot be changed from outside. */
 export interface SkillFile {
@@ -39,24 +50,249 @@ export interface SnapshotResponse {
   readonly archive: Uint8Array
 }
 
-/** Bounds of the contract. */
-export declare const limits: { readonly archiveBytes: number; readonly decodedBytes: number; readonly entries: number }
+/** Bounds of the contract (Archive): bytes of the archive, decoded bytes of all entries, and entries, directories included. */
+export const limits = {
+  archiveBytes: 32 * 1024 * 1024,
+  decodedBytes: 32 * 1024 * 1024,
+  entries: 1000
+} as const satisfies ZipReader.ZipLimits
 
-/** Response -> verified snapshot. */
-export declare const verify: (
+/**
+ * How many bytes are hashed before the event loop gets its turn: under a millisecond with `node:crypto`. Counted, not
+ * timed, so that verification behaves the same everywhere.
+ */
+const sliceBytes = 1024 * 1024
+
+/** What a file costs beside its bytes, in bytes hashed: a thousand empty files are work too. */
+const fileBytes = 8 * 1024
+
+// A leading BOM is part of the text (contract, Archive).
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true })
+
+/** Bytes in a private field, accessors on a frozen prototype: nothing that holds the file can change what it gives. */
+class VerifiedFile implements SkillFile {
+  static {
+    Object.freeze(VerifiedFile.prototype)
+  }
+
+  readonly path: string
+  readonly size: number
+  readonly sha256: string
+  readonly isText: boolean
+  readonly #bytes: Uint8Array
+
+  constructor(path: string, sha256: string, bytes: Uint8Array) {
+    this.path = path
+    this.size = bytes.length
+    this.sha256 = sha256
+    this.isText = isUtf8(bytes)
+    this.#bytes = bytes
+    Object.freeze(this)
+  }
+
+  get text(): Option.Option<string> {
+    return this.isText ? Option.some(utf8.decode(this.#bytes)) : Option.none()
+  }
+
+  get bytes(): Uint8Array {
+    return new Uint8Array(this.#bytes)
+  }
+}
+
+const makeSkill = (name: string, description: string, files: ReadonlyArray<SkillFile>): Skill =>
+  Object.freeze({ name, description, files: Object.freeze(files) })
+
+const makeSnapshot = (revision: string, etag: string, skills: ReadonlyArray<Skill>): VerifiedSnapshot =>
+  Object.freeze({ revision, etag, skills: Object.freeze(skills) })
+
+const invalid = (check: SnapshotCheck, entry?: string) =>
+  new InvalidSnapshot(entry === undefined ? { check } : { check, entry: ArchivePath.display(entry) })
+
+const fromZipError = ({ check, entry }: ZipReader.ZipError) =>
+  new InvalidSnapshot(entry === undefined ? { check } : { check, entry })
+
+const isZip = (contentType: string) => contentType.split(";", 1)[0]?.trim().toLowerCase() === "application/zip"
+
+const isEtag = (etag: string) => /^"[0-9a-f]{64}"$/.test(etag)
+
+type Located = ReadonlyArray<{
+  readonly skill: Manifest.ManifestSkill
+  readonly files: ReadonlyArray<{
+    readonly path: string
+    readonly expected: Manifest.ManifestFile
+    readonly bytes: Uint8Array
+  }>
+}>
+
+/** The regular files of the archive are the manifest and what it lists, no more and no less (contract, Archive). */
+const locate = (
+  manifest: Manifest.Manifest,
+  members: ReadonlyMap<string, Uint8Array>
+): Either.Either<Located, InvalidSnapshot> => {
+  const unlisted = new Set(members.keys())
+  unlisted.delete(Manifest.path)
+  const located = []
+  for (const skill of manifest.skills) {
+    const files = []
+    for (const expected of skill.files) {
+      const path = Manifest.memberPath(skill, expected)
+      const bytes = members.get(path)
+      if (bytes === undefined) return Either.left(invalid("file-missing", path))
+      unlisted.delete(path)
+      files.push({ path, expected, bytes })
+    }
+    located.push({ skill, files })
+  }
+  for (const path of unlisted) return Either.left(invalid("file-unlisted", path))
+  return Either.right(located)
+}
+
+/**
+ * Stored entries may be views into the archive. Where they are most of it, keeping it keeps their bytes once; where they
+ * are little, a view would keep the whole archive alive for them, so they are copied out.
+ */
+const detach = (archive: Uint8Array, members: ReadonlyMap<string, Uint8Array>): ((bytes: Uint8Array) => Uint8Array) => {
+  const isView = (bytes: Uint8Array) => bytes.buffer === archive.buffer
+  let viewed = 0
+  for (const bytes of members.values()) if (isView(bytes)) viewed += bytes.length
+  return viewed * 2 >= archive.length ? (bytes) => bytes : (bytes) => (isView(bytes) ? new Uint8Array(bytes) : bytes)
+}
+
+/** Nobody else holds `archive`. */
+const verifyOwned = Effect.fnUntraced(function* (
+  archive: Uint8Array,
+  expected: { readonly revision?: string | undefined; readonly etag?: string | undefined }
+) {
+  const etag = yield* Digest.etag(archive)
+  if (expected.etag !== undefined && expected.etag !== etag) return yield* invalid("etag-mismatch")
+
+  const entries = yield* Effect.mapError(ZipReader.read(archive, limits), fromZipError)
+  const members = new Map<string, Uint8Array>()
+  for (const { bytes, isDirectory, path } of entries) if (!isDirectory) members.set(path, bytes)
+
+  const manifestBytes = members.get(Manifest.path)
+  if (manifestBytes === undefined) return yield* invalid("manifest-missing")
+  const manifest = yield* Manifest.decode(manifestBytes, expected)
+  const located = yield* locate(manifest, members)
+
+  const own = detach(archive, members)
+  const skills: Array<Skill> = []
+  let hashed = 0
+  for (const { skill, files } of located) {
+    const verified: Array<SkillFile> = []
+    let entryPoint: SkillFile | undefined
+    for (const { bytes, expected, path } of files) {
+      if (bytes.length !== expected.size) return yield* invalid("file-size", path)
+      const sha256 = bytes.length > sliceBytes ? yield* Digest.sha256Hex(bytes) : Digest.sha256HexSync(bytes)
+      if (sha256 !== expected.sha256) return yield* invalid("file-digest", path)
+      const file = new VerifiedFile(expected.path, sha256, own(bytes))
+      if (file.path === Manifest.skillPath) entryPoint = file
+      verified.push(file)
+
+      hashed += fileBytes + bytes.length
+      if (hashed >= sliceBytes) {
+        hashed = 0
+        yield* yieldToEventLoop
+      }
+    }
+    const skillPath = `${skill.name}/${Manifest.skillPath}`
+    if (entryPoint === undefined) return yield* invalid("skill-md-missing", skillPath)
+    if (!entryPoint.isText) return yield* invalid("skill-md-encoding", skillPath)
+    skills.push(makeSkill(skill.name, skill.description, verified))
+  }
+
+  yield* Effect.annotateCurrentSpan({
+    "snapshot.entries": entries.length,
+    "snapshot.skills": skills.length
+  })
+  return makeSnapshot(manifest.revision, etag, skills)
+})
+
+/**
+ * Verifies a registry's answer whole and gives the immutable value made of it (contract, Archive).
+ *
+ * The answer's buffer is copied before the first rule is checked that reads it, so whatever its owner does to it later
+ * changes nothing. Long work is done in slices between which the event loop runs its other work and an interruption takes
+ * effect; nothing remains of an interrupted verification. The snapshot keeps each file's bytes once and decodes text when it
+ * is read.
+ *
+ * Fails with `INVALID_SNAPSHOT`, which names the rule that was broken and the entry at which it was, or with
+ * `UNSUPPORTED_SERVER` when the manifest has another schema version.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Snapshot } from "effect-agent-contracts/delivery"
+ *
+ * const names = (response: Snapshot.SnapshotResponse) =>
+ *   Snapshot.verify(response).pipe(
+ *     Effect.map((snapshot) => snapshot.skills.map((skill) => skill.name)),
+ *     Effect.catchTag("INVALID_SNAPSHOT", (error) => Effect.succeed([`refused: ${error.check}`]))
+ *   )
+ * ```
+ */
+export const verify: (
   response: SnapshotResponse
-) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer>
+) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> = Effect.fn("Snapshot.verify")(
+  function* (response) {
+    const { archive, contentType, etag, revision } = response
+    yield* Effect.annotateCurrentSpan("snapshot.archive_bytes", archive.length)
+    if (archive.length > limits.archiveBytes) return yield* invalid("archive-size")
+    if (!isZip(contentType)) return yield* invalid("content-type")
+    if (!isEtag(etag)) return yield* invalid("etag-format")
+    return yield* verifyOwned(new Uint8Array(archive), { revision, etag })
+  }
+)
 
-/** The same for an archive at hand (a file): what is not expected is taken from the archive itself. */
-export declare const verifyArchive: (
+/**
+ * The same for an archive at hand, a file say: what is not expected is taken from the archive itself.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Snapshot } from "effect-agent-contracts/delivery"
+ *
+ * const revisionOf = (archive: Uint8Array) =>
+ *   Effect.map(Snapshot.verifyArchive(archive), (snapshot) => snapshot.revision)
+ * ```
+ */
+export const verifyArchive: (
   archive: Uint8Array,
   expected?: { readonly revision?: string; readonly etag?: string }
-) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer>
+) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> = Effect.fn("Snapshot.verifyArchive")(
+  function* (archive, { etag, revision } = {}) {
+    yield* Effect.annotateCurrentSpan("snapshot.archive_bytes", archive.length)
+    if (archive.length > limits.archiveBytes) return yield* invalid("archive-size")
+    if (etag !== undefined && !isEtag(etag)) return yield* invalid("etag-format")
+    return yield* verifyOwned(new Uint8Array(archive), { revision, etag })
+  }
+)
 
+/** One container's part of a list. */
 export interface SnapshotPart {
   readonly containerId: string
   readonly snapshot: VerifiedSnapshot
 }
 
-/** The combined snapshot of a list of containers (contract, Lifecycle 12). */
-export declare const combine: (parts: ReadonlyArray<SnapshotPart>) => VerifiedSnapshot
+/**
+ * The combined snapshot of a list of containers, in the order given (contract, Lifecycle 12): every skill is named
+ * `<percent-encoded container id>/<name>`, and the identity is the digest of the parts' identities.
+ *
+ * @example
+ * ```ts
+ * import { Snapshot } from "effect-agent-contracts/delivery"
+ *
+ * const snapshot: Snapshot.VerifiedSnapshot = { revision: "r1", etag: `"${"0".repeat(64)}"`, skills: [] }
+ * console.log(Snapshot.combine([{ containerId: "team/a", snapshot }]).revision.startsWith("multi:")) // true
+ * ```
+ */
+export const combine = (parts: ReadonlyArray<SnapshotPart>): VerifiedSnapshot => {
+  const identity = parts.map(({ containerId, snapshot }) => [containerId, snapshot.revision, snapshot.etag])
+  const digest = Digest.sha256HexSync(new TextEncoder().encode(JSON.stringify(identity)))
+  const skills = parts.flatMap(({ containerId, snapshot }) =>
+    snapshot.skills.map(({ description, files, name }) =>
+      makeSkill(`${encodeURIComponent(containerId)}/${name}`, description, files)
+    )
+  )
+  return makeSnapshot(`multi:${digest}`, `"${digest}"`, skills)
+}

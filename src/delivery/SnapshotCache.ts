@@ -1,28 +1,327 @@
-import { Context, Effect, Option, Schema } from "effect"
+/**
+ * Where what a delivery knows outlives its process: sealed records by slot (contract, Lifecycle 15).
+ *
+ * A cache is never trusted: whatever it gives is opened with `SnapshotRecord` and verified again. So a layer here has to
+ * keep records whole, and need not keep them safe.
+ *
+ * @module
+ */
+import { FileSystem, KeyValueStore, Path } from "@effect/platform"
+import type { PlatformError } from "@effect/platform/Error"
+import { Clock, Config, ConfigError, Context, Duration, Effect, Either, Layer, Option, Predicate, Schema } from "effect"
+import { decodeBase64, sliceBytes, yieldToEventLoop } from "#codec"
+import { InvalidConfig } from "./DeliveryError.js"
+import * as SnapshotRecord from "./SnapshotRecord.js"
 
-/** A store could not be read or written; `reason` is safe to show. Reported, never fatal. */
+/**
+ * A store could not be read or written. Reported, never fatal.
+ *
+ * `reason` is safe to show: the platform's own word with the system's code (`PermissionDenied (EACCES)`), or `size` (more
+ * than a record can have), `slot` (not a slot), `encoding` (not what was saved), `type` (not a regular file) and `defect`.
+ */
 export class SnapshotCacheError extends Schema.TaggedError<SnapshotCacheError>()("SnapshotCacheError", {
   operation: Schema.Literal("load", "save"),
   reason: Schema.String
-}) {}
-
-/**
- * Where sealed records outlive a process: bytes by slot. A slot is 64 lower-case hex digits.
- *
- * A reference, not a tag: without a layer nothing outlives the delivery's own memory.
- */
-export class SnapshotCache extends Context.Reference<SnapshotCache>()("effect-agent-contracts/delivery/SnapshotCache", {
-  defaultValue: (): SnapshotCacheService => ({
-    persistent: false,
-    load: () => Effect.succeedNone,
-    save: () => Effect.void
-  })
-}) {}
+}) {
+  override get message(): string {
+    return `The skill cache could not ${this.operation} a record: ${this.reason}.`
+  }
+}
 
 export interface SnapshotCacheService {
   /** False when nothing is kept, so that a delivery need not hold archives for it. */
   readonly persistent: boolean
+  /** The record last saved under a slot (64 lower-case hex digits). It is the caller's own. */
   readonly load: (slot: string) => Effect.Effect<Option.Option<Uint8Array>, SnapshotCacheError>
-  /** Replaces the slot whole or not at all. */
+  /**
+   * Replaces the slot whole or not at all, also when it is interrupted. Interruption may have to wait for a system call,
+   * so whoever has a deadline disconnects; saves of one slot are put in order by whoever makes them.
+   */
   readonly save: (slot: string, record: Uint8Array) => Effect.Effect<void, SnapshotCacheError>
 }
+
+const keepsNothing: SnapshotCacheService = {
+  persistent: false,
+  load: () => Effect.succeedNone,
+  save: () => Effect.void
+}
+
+/**
+ * The cache of a delivery. A reference, not a tag: without a layer nothing outlives the delivery's own memory.
+ *
+ * @example
+ * ```ts
+ * import { NodeContext } from "@effect/platform-node"
+ * import { Layer } from "effect"
+ * import { SkillDelivery, SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * export const layer = SkillDelivery.layer({ container: "support" }).pipe(
+ *   Layer.provide(SnapshotCache.layerFiles({ directory: "/var/cache/agent/skills" })),
+ *   Layer.provide(NodeContext.layer)
+ * )
+ * ```
+ */
+export class SnapshotCache extends Context.Reference<SnapshotCache>()("effect-agent-contracts/delivery/SnapshotCache", {
+  defaultValue: () => keepsNothing
+}) {}
+
+/**
+ * A cache over a store that keeps bytes by slot: bounds what goes in and out, gives every failure a safe reason, and
+ * traces both calls.
+ *
+ * @param store `load` gives a copy of what `save` was given last, or none; `save` replaces it whole or not at all
+ */
+export const make = (store: {
+  readonly load: (slot: string) => Effect.Effect<Option.Option<Uint8Array>, PlatformError | SnapshotCacheError>
+  readonly save: (slot: string, record: Uint8Array) => Effect.Effect<void, PlatformError | SnapshotCacheError>
+}): SnapshotCacheService => ({
+  persistent: true,
+  load: Effect.fn("SnapshotCache.load")(function* (slot) {
+    yield* requireSlot("load", slot)
+    const record = yield* withSafeErrors("load", store.load(slot))
+    const bytes = Option.match(record, { onNone: () => 0, onSome: (record) => record.length })
+    yield* Effect.annotateCurrentSpan({ hit: Option.isSome(record), bytes })
+    yield* requireSize("load", bytes)
+    return record
+  }),
+  save: Effect.fn("SnapshotCache.save")(function* (slot, record) {
+    yield* Effect.annotateCurrentSpan({ bytes: record.length })
+    yield* requireSlot("save", slot)
+    yield* requireSize("save", record.length)
+    yield* withSafeErrors("save", store.save(slot, record))
+  })
+})
+
+type Operation = SnapshotCacheError["operation"]
+
+/** A slot becomes a file name, so nothing else may. */
+const requireSlot = (operation: Operation, slot: string) =>
+  /^[0-9a-f]{64}$/.test(slot) ? Effect.void : new SnapshotCacheError({ operation, reason: "slot" })
+
+const requireSize = (operation: Operation, bytes: number) =>
+  bytes <= SnapshotRecord.maxBytes ? Effect.void : new SnapshotCacheError({ operation, reason: "size" })
+
+/** A store that throws, or a file that cannot be closed, is trouble with the store and no reason to end an acquire. */
+const withSafeErrors = <A>(operation: Operation, effect: Effect.Effect<A, PlatformError | SnapshotCacheError>) =>
+  effect.pipe(
+    Effect.mapError((error) =>
+      error._tag === "SnapshotCacheError" ? error : new SnapshotCacheError({ operation, reason: platformReason(error) })
+    ),
+    Effect.catchAllDefect(() => Effect.fail(new SnapshotCacheError({ operation, reason: "defect" })))
+  )
+
+/** Paths and descriptions stay out; the system's code tells a full disk (`ENOSPC`) from a forbidden one. */
+const platformReason = (error: PlatformError): string => {
+  if (error._tag === "BadArgument") return error._tag
+  const code = Predicate.hasProperty(error.cause, "code") ? error.cause.code : undefined
+  return typeof code === "string" && /^[A-Z][A-Z0-9_]*$/.test(code) ? `${error.reason} (${code})` : error.reason
+}
+
+/** Keeps records in this process: for several deliveries in turn, and for tests. */
+export const layerMemory: Layer.Layer<SnapshotCache> = Layer.sync(SnapshotCache, () => {
+  const records = new Map<string, Uint8Array>()
+  return make({
+    load: (slot) => Effect.sync(() => Option.map(Option.fromNullable(records.get(slot)), (record) => record.slice())),
+    save: (slot, record) =>
+      Effect.sync(() => {
+        records.set(slot, record.slice())
+      })
+  })
+})
+
+/** Long after the last byte, in milliseconds: also where the clocks of a process and of a file server differ. */
+const leftoverAge = Duration.toMillis("10 minutes")
+
+/** Between two of these a save can be interrupted. */
+const writeBytes = 1024 * 1024
+
+/**
+ * Keeps one file per slot in a directory, which is made when first needed. Both are for this user only (0700, 0600).
+ *
+ * A record is written beside its place, synced and renamed, so that after a crash, a full disk or an interruption the
+ * old record or the new one is there, whole; processes may share the directory. What a crash left half written is
+ * removed by a later save. Records of containers and keys that are no longer used stay: the directory may be emptied at
+ * any time.
+ */
+export const layerFiles = (options: {
+  readonly directory: string
+}): Layer.Layer<SnapshotCache, never, FileSystem.FileSystem | Path.Path> =>
+  Layer.effect(
+    SnapshotCache,
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const { directory } = options
+
+      const load = (slot: string) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const file = path.join(directory, `${slot}.record`)
+            // Opening a pipe would wait for a writer, and a device has no end.
+            if ((yield* fs.stat(file)).type !== "File") {
+              return yield* new SnapshotCacheError({ operation: "load", reason: "type" })
+            }
+            const handle = yield* fs.open(file)
+            const size = Number((yield* handle.stat).size)
+            yield* requireSize("load", size)
+            const record = new Uint8Array(size)
+            let length = 0
+            while (length < size) {
+              const count = Number(yield* handle.read(record.subarray(length)))
+              if (count === 0) break
+              length += count
+            }
+            return Option.some(record.subarray(0, length))
+          })
+        ).pipe(
+          Effect.catchIf(
+            (error) => error._tag === "SystemError" && error.reason === "NotFound",
+            () => Effect.succeedNone
+          )
+        )
+
+      const write = (file: string, record: Uint8Array) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            // Exclusive, so that a link planted under this name is not followed either.
+            const handle = yield* fs.open(file, { flag: "wx", mode: 0o600 })
+            for (let start = 0; start < record.length; start += writeBytes) {
+              // A write that is under way when its file is closed could land in the next file with that descriptor.
+              yield* Effect.uninterruptible(handle.writeAll(record.subarray(start, start + writeBytes)))
+            }
+            yield* Effect.uninterruptible(handle.sync)
+          })
+        )
+
+      const removeLeftovers = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const names = yield* fs.readDirectory(directory)
+        yield* Effect.forEach(
+          names.filter((name) => /^[0-9a-f]{64}\.[0-9a-f-]{36}\.tmp$/.test(name)),
+          (name) =>
+            Effect.gen(function* () {
+              const leftover = path.join(directory, name)
+              const { mtime } = yield* fs.stat(leftover)
+              const isOld = Option.exists(mtime, (mtime) => now - mtime.getTime() > leftoverAge)
+              if (isOld) yield* fs.remove(leftover)
+              // Another process may have removed or renamed it.
+            }).pipe(Effect.ignore),
+          { discard: true }
+        )
+      }).pipe(Effect.ignore)
+
+      /** Makes the rename survive a power failure. Not every system can sync a directory. */
+      const syncDirectory = Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync)).pipe(
+        Effect.ignore
+      )
+
+      const save = Effect.fnUntraced(function* (slot: string, record: Uint8Array) {
+        yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
+        yield* removeLeftovers
+        const temporary = path.join(directory, `${slot}.${crypto.randomUUID()}.tmp`)
+        yield* write(temporary, record).pipe(
+          Effect.zipRight(Effect.uninterruptible(fs.rename(temporary, path.join(directory, `${slot}.record`)))),
+          Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
+        )
+        yield* syncDirectory
+      })
+
+      return make({ load, save })
+    })
+  )
+
+/**
+ * Keeps records in any `KeyValueStore`, shared between hosts where that store is. Keys are slots, values canonical base64.
+ *
+ * Text, because that is what every store has in common: `KeyValueStore.prefix` reaches the writing of bytes but not their
+ * reading, and a store of strings takes minutes to encode 32 MiB of bytes by itself.
+ */
+export const layerKeyValueStore: Layer.Layer<SnapshotCache, never, KeyValueStore.KeyValueStore> = Layer.effect(
+  SnapshotCache,
+  Effect.map(KeyValueStore.KeyValueStore, (store) =>
+    make({
+      load: (slot) =>
+        Effect.flatMap(
+          store.get(slot),
+          Option.match({ onNone: () => Effect.succeedNone, onSome: (text) => Effect.asSome(fromBase64(text)) })
+        ),
+      save: (slot, record) => Effect.flatMap(toBase64(record), (text) => store.set(slot, text))
+    })
+  )
+)
+
+/** Coded between two turns of the event loop. Whole groups, so that slices put together are the coding of the whole. */
+const sliceGroups = Math.floor(sliceBytes / 3)
+
+const toBase64 = Effect.fnUntraced(function* (bytes: Uint8Array) {
+  const texts: Array<string> = []
+  for (let start = 0; start < bytes.length; start += sliceGroups * 3) {
+    if (start > 0) yield* yieldToEventLoop
+    texts.push(encodeBase64(bytes.subarray(start, start + sliceGroups * 3)))
+  }
+  return texts.join("")
+})
+
+const fromBase64 = Effect.fnUntraced(function* (text: string) {
+  if (text.length > Math.ceil(SnapshotRecord.maxBytes / 3) * 4) {
+    return yield* new SnapshotCacheError({ operation: "load", reason: "size" })
+  }
+  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4))
+  let length = 0
+  for (let start = 0; start < text.length; start += sliceGroups * 4) {
+    if (start > 0) yield* yieldToEventLoop
+    const slice = decodeBase64(text.slice(start, start + sliceGroups * 4))
+    // Padding inside the text would leave a gap: only the last slice may be short.
+    if (slice === undefined || length !== (start / 4) * 3) {
+      return yield* new SnapshotCacheError({ operation: "load", reason: "encoding" })
+    }
+    bytes.set(slice, length)
+    length += slice.length
+  }
+  return bytes.subarray(0, length)
+})
+
+const alphabet = new TextEncoder().encode("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+const padding = 61
+const ascii = new TextDecoder()
+
+/** Written here because Effect's own `Encoding.encodeBase64` appends to a string for each character. */
+const encodeBase64 = (bytes: Uint8Array): string => {
+  const text = new Uint8Array(Math.ceil(bytes.length / 3) * 4).fill(padding)
+  const at = (index: number) => bytes[index] ?? 0
+  const digit = (group: number, shift: number) => alphabet[(group >> shift) & 63] ?? padding
+  for (let from = 0, to = 0; from < bytes.length; from += 3, to += 4) {
+    const group = (at(from) << 16) | (at(from + 1) << 8) | at(from + 2)
+    text[to] = digit(group, 18)
+    text[to + 1] = digit(group, 12)
+    if (from + 1 < bytes.length) text[to + 2] = digit(group, 6)
+    if (from + 2 < bytes.length) text[to + 3] = digit(group, 0)
+  }
+  return ascii.decode(text)
+}
+
+const cacheDirectory = "AGENT_CONTRACTS_SKILLS_CACHE_DIR"
+
+/** `layerFiles` in the directory that `AGENT_CONTRACTS_SKILLS_CACHE_DIR` names; without that nothing is kept. */
+export const layerConfig: Layer.Layer<SnapshotCache, InvalidConfig, FileSystem.FileSystem | Path.Path> =
+  Layer.unwrapEffect(
+    Config.string(cacheDirectory).pipe(
+      Config.mapOrFail((directory) =>
+        directory.trim() === "" ? Either.left(ConfigError.InvalidData([], "blank")) : Either.right(directory)
+      ),
+      Config.option,
+      Effect.map(
+        Option.match({
+          onNone: () => Layer.succeed(SnapshotCache, keepsNothing),
+          onSome: (directory) => layerFiles({ directory })
+        })
+      ),
+      Effect.mapError(
+        () =>
+          new InvalidConfig({
+            setting: cacheDirectory,
+            problem: "must be the path of a directory, or not be set at all"
+          })
+      )
+    )
+  )

@@ -1,0 +1,131 @@
+/**
+ * One container's record in the `SnapshotCache`: restored at most once, verified again, saved whole and in order. Whatever
+ * is wrong with the store means empty, is reported and is never fatal (contract, Lifecycle 15).
+ *
+ * @module
+ */
+import { Deferred, type Duration, Effect, FiberId, Metric, Option, type Redacted, type Scope } from "effect"
+import type { ContainerState, Restored } from "./ContainerState.js"
+import * as Snapshot from "./Snapshot.js"
+import { SnapshotCache } from "./SnapshotCache.js"
+import * as SnapshotRecord from "./SnapshotRecord.js"
+
+/** Records that could not be loaded or saved, by `operation` and `reason`. */
+export const failures = Metric.counter("effect_agent_contracts_snapshot_cache_failures", {
+  description: "Cache records that could not be loaded or saved",
+  incremental: true
+})
+
+export interface ContainerCache {
+  /** False when nothing outlives the process. */
+  readonly persistent: boolean
+  /** What the store holds; nothing when it is empty, broken, tampered with or not done within the limit. */
+  readonly restore: (limit: Duration.Duration) => Effect.Effect<Restored>
+  /**
+   * Queues a write of the state as it will be when the write begins; the inner effect waits for that write. A call while
+   * another write waits for its turn shares that one, and no write is undone by interrupting whoever waits for it.
+   */
+  readonly save: (state: () => ContainerState) => Effect.Effect<Effect.Effect<void>>
+}
+
+/**
+ * @param options.timeout bounds a save, and so the time that closing the scope waits for one
+ */
+export const make = Effect.fnUntraced(function* (options: {
+  readonly key: SnapshotRecord.RecordKey
+  readonly sealingKey: Redacted.Redacted<Uint8Array>
+  readonly timeout: Duration.Duration
+}): Effect.fn.Return<ContainerCache, never, Scope.Scope> {
+  const { key, sealingKey, timeout } = options
+  const cache = yield* SnapshotCache
+  if (!cache.persistent) {
+    return { persistent: false, restore: () => Effect.succeed({}), save: () => Effect.succeed(Effect.void) }
+  }
+
+  const slot = SnapshotRecord.slot(key, sealingKey)
+  const turn = Effect.unsafeMakeSemaphore(1)
+
+  const report = (operation: "load" | "save", reason: string) =>
+    Effect.logWarning("The skill cache could not be used; going on without it").pipe(
+      Effect.annotateLogs({ container: key.containerId, operation, reason }),
+      Effect.zipRight(
+        Metric.update(Metric.tagged(Metric.tagged(failures, "operation", operation), "reason", reason), 1)
+      )
+    )
+
+  const load = Effect.gen(function* () {
+    const bytes = yield* cache.load(slot)
+    if (Option.isNone(bytes)) return {}
+    const { denial, snapshot } = yield* SnapshotRecord.open(key, bytes.value, sealingKey)
+    const restored = denial === undefined ? {} : { denial }
+    if (snapshot === undefined) return restored
+    // The seal proves who wrote the archive, not that it is a snapshot by the rules of this version.
+    const held = yield* Snapshot.verifyArchive(snapshot.archive, snapshot).pipe(
+      Effect.tapError((error) => report("load", error._tag)),
+      Effect.option
+    )
+    return Option.match(held, {
+      onNone: () => restored,
+      onSome: (held): Restored => ({
+        ...restored,
+        snapshot: { held, archive: snapshot.archive, checkedAt: snapshot.checkedAt }
+      })
+    })
+  })
+
+  const restore = (limit: Duration.Duration) =>
+    load.pipe(
+      // A store that hangs may be deaf to interruption as well: nobody waits for it.
+      Effect.disconnect,
+      Effect.timeoutOption(limit),
+      Effect.flatMap(
+        Option.match({
+          onNone: () => Effect.as(report("load", "timeout"), {}),
+          onSome: (restored) => Effect.succeed(restored)
+        })
+      ),
+      Effect.catchAll((error) => Effect.as(report("load", error.reason), {})),
+      Effect.catchAllDefect(() => Effect.as(report("load", "defect"), {}))
+    )
+
+  const record = ({ archive, checkedAt, denial, held }: ContainerState): SnapshotRecord.SnapshotRecord => ({
+    ...(held === undefined || archive === undefined || checkedAt === undefined
+      ? {}
+      : { snapshot: { revision: held.revision, etag: held.etag, archive, checkedAt } }),
+    ...(denial === undefined ? {} : { denial })
+  })
+
+  const write = (state: () => ContainerState) =>
+    Effect.suspend(() => SnapshotRecord.seal(key, record(state()), sealingKey)).pipe(
+      Effect.flatMap((sealed) => cache.save(slot, sealed)),
+      Effect.timeoutOption(timeout),
+      Effect.flatMap(Option.match({ onNone: () => report("save", "timeout"), onSome: () => Effect.void })),
+      Effect.catchAll((error) => report("save", error.reason)),
+      Effect.catchAllDefect(() => report("save", "defect"))
+    )
+
+  let queued: Deferred.Deferred<void> | undefined
+  const save = (state: () => ContainerState) =>
+    Effect.gen(function* () {
+      if (queued !== undefined) return Deferred.await(queued)
+      const done = Deferred.unsafeMake<void>(FiberId.none)
+      queued = done
+      const begin = Effect.sync(() => {
+        queued = undefined
+      })
+      yield* Effect.zipRight(begin, write(state)).pipe(
+        turn.withPermits(1),
+        Effect.interruptible,
+        Effect.ensuring(Deferred.succeed(done, undefined)),
+        Effect.forkDaemon
+      )
+      return Deferred.await(done)
+    }).pipe(Effect.uninterruptible)
+
+  // A process that acquires once and exits would otherwise never fill its cache.
+  yield* Effect.addFinalizer(() =>
+    turn.withPermits(1)(Effect.void).pipe(Effect.interruptible, Effect.timeoutOption(timeout))
+  )
+
+  return { persistent: true, restore, save }
+})

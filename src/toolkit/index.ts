@@ -1,0 +1,1 @@
+export * as SkillToolkit from "./SkillToolkit.js"

@@ -1,0 +1,59 @@
+import type { PlatformError } from "@effect/platform/Error"
+import { SystemError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import { Effect } from "effect"
+
+/** What a test does around one operation: nothing, fail instead of it, wait before it. */
+export type Around = <A, R>(
+  operation: string,
+  effect: Effect.Effect<A, PlatformError, R>
+) => Effect.Effect<A, PlatformError, R>
+
+/** The failure of a disk that gives up. The path is there to see that it goes no further. */
+export const ioError = (operation: string) =>
+  new SystemError({
+    module: "FileSystem",
+    method: operation,
+    reason: "Unknown",
+    pathOrDescriptor: "/secret/path",
+    description: "EIO: i/o error, '/secret/path'",
+    cause: Object.assign(new Error("EIO: i/o error, '/secret/path'"), { code: "EIO" })
+  })
+
+const interceptFile = (file: FileSystem.File, around: Around): FileSystem.File => ({
+  [FileSystem.FileTypeId]: FileSystem.FileTypeId,
+  fd: file.fd,
+  stat: around(
+    "file.stat",
+    Effect.suspend(() => file.stat)
+  ),
+  seek: (...args) => file.seek(...args),
+  sync: around(
+    "file.sync",
+    Effect.suspend(() => file.sync)
+  ),
+  read: (...args) => around("file.read", file.read(...args)),
+  readAlloc: (...args) => around("file.readAlloc", file.readAlloc(...args)),
+  truncate: (...args) => around("file.truncate", file.truncate(...args)),
+  write: (...args) => around("file.write", file.write(...args)),
+  writeAll: (...args) => around("file.writeAll", file.writeAll(...args))
+})
+
+/**
+ * A file system on which every operation goes through `around`, those of its open files included. A file that cannot be
+ * closed is a defect, as it is with the platform's own.
+ */
+export const intercept = (fs: FileSystem.FileSystem, around: Around): FileSystem.FileSystem => ({
+  ...fs,
+  makeDirectory: (...args) => around("makeDirectory", fs.makeDirectory(...args)),
+  readDirectory: (...args) => around("readDirectory", fs.readDirectory(...args)),
+  readFile: (...args) => around("readFile", fs.readFile(...args)),
+  remove: (...args) => around("remove", fs.remove(...args)),
+  rename: (...args) => around("rename", fs.rename(...args)),
+  stat: (...args) => around("stat", fs.stat(...args)),
+  writeFile: (...args) => around("writeFile", fs.writeFile(...args)),
+  open: (...args) =>
+    Effect.acquireRelease(around("open", fs.open(...args)), () => Effect.orDie(around("close", Effect.void))).pipe(
+      Effect.map((file) => interceptFile(file, around))
+    )
+})
