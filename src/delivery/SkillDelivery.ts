@@ -13,9 +13,6 @@ import {
   Duration,
   Effect,
   Either,
-  Exit,
-  type Fiber,
-  FiberId,
   Layer,
   Metric,
   Option,
@@ -38,6 +35,7 @@ import {
 import * as DeliveryStatus from "./DeliveryStatus.js"
 import * as RegistryApi from "./RegistryApi.js"
 import { type Denied, RegistryClient, type SnapshotReply, type SnapshotRequest } from "./RegistryClient.js"
+import * as SingleFlight from "./SingleFlight.js"
 import * as Snapshot from "./Snapshot.js"
 
 /** Verified, fresh skills of one container or of a list of them. */
@@ -92,23 +90,15 @@ interface Container {
   check: Check | undefined
 }
 
-/** A running check: one request for the containers that need it, shared by all who wait. */
+/** A running check: one request for the containers that need it. */
 interface Check {
+  readonly flight: SingleFlight.Flight
   readonly containers: ReadonlyArray<Container>
   readonly outcomes: Map<Container, ContainerState.Outcome>
-  readonly waiters: Set<Waiter>
   readonly links: Array<Tracer.SpanLink>
   span: Tracer.Span | undefined
-  fiber: Fiber.RuntimeFiber<void> | undefined
   /** Settled or abandoned: whatever still arrives changes nothing (contract, Lifecycle 9). */
   over: boolean
-}
-
-/** An acquire that waits for the checks of the containers it needs. */
-interface Waiter {
-  readonly pending: Set<Check>
-  exit: Exit.Exit<void> | undefined
-  resume: ((exit: Exit.Exit<void>) => void) | undefined
 }
 
 const outcomeName = (outcome: ContainerState.Outcome): string => {
@@ -265,7 +255,6 @@ export const make = Effect.fnUntraced(function* (
       const saves = [...check.outcomes]
         .filter(([, outcome]) => isDenied(outcome))
         .map(([container, outcome]) => install(container, outcome, Number.NaN))
-      check.fiber?.unsafeInterruptAsFork(FiberId.none)
       return Effect.all([publish, count("interrupted"), ...saves], { discard: true })
     })
 
@@ -379,45 +368,18 @@ export const make = Effect.fnUntraced(function* (
     )
   })
 
-  const finish = (waiter: Waiter, exit: Exit.Exit<void>) => {
-    waiter.exit ??= exit
-    waiter.resume?.(waiter.exit)
-  }
-
-  /** Releases the callers that waited for a check; a defect or the closing of the layer reaches them as it is. */
-  const release = (check: Check, exit: Exit.Exit<void>) => {
-    detach(check)
-    for (const waiter of check.waiters) {
-      waiter.pending.delete(check)
-      if (Exit.isFailure(exit) || waiter.pending.size === 0) finish(waiter, exit)
-    }
-    check.waiters.clear()
-  }
-
   const begin = (idle: ReadonlyArray<Container>): Check => {
     const check: Check = {
+      flight: SingleFlight.make({ abandon: Effect.suspend(() => abandon(check)), end: () => detach(check) }),
       containers: idle,
       outcomes: new Map(),
-      waiters: new Set(),
       links: [],
       span: undefined,
-      fiber: undefined,
       over: false
     }
     for (const container of idle) container.check = check
     return check
   }
-
-  const launch = (check: Check) =>
-    run(check).pipe(
-      Effect.interruptible,
-      Effect.onInterrupt(() => abandon(check)),
-      Effect.forkIn(scope),
-      Effect.tap((fiber) => {
-        check.fiber = fiber
-        fiber.addObserver((exit) => release(check, exit))
-      })
-    )
 
   /** Links the caller's span to the check that it joins (contract, Lifecycle 16). */
   const link = (check: Check) =>
@@ -428,18 +390,6 @@ export const make = Effect.fnUntraced(function* (
       check.span?.addLinks([link])
     })
 
-  const leave = (waiter: Waiter) =>
-    Effect.suspend(() => {
-      const abandoned = [...waiter.pending].filter((check) => check.waiters.delete(waiter) && check.waiters.size === 0)
-      return Effect.forEach(abandoned, abandon, { discard: true })
-    })
-
-  const settled = (waiter: Waiter) =>
-    Effect.async<void>((resume) => {
-      if (waiter.exit === undefined) waiter.resume = resume
-      else resume(waiter.exit)
-    })
-
   // A hot path without a span: inside the window it only compares times. From the decision that a check is needed to the
   // registration of the caller with it everything happens at once, so that no second check can slip in between.
   const acquire = Effect.uninterruptibleMask((restore) =>
@@ -448,17 +398,17 @@ export const make = Effect.fnUntraced(function* (
       const needed = containers.filter(({ state }) => !ContainerState.isFresh(state, now, freshnessMs))
       if (needed.length === 0) return result()
 
-      const joined = new Set(needed.flatMap((container) => container.check ?? []))
+      const running = [...new Set(needed.flatMap((container) => container.check ?? []))]
       const idle = needed.filter((container) => container.check === undefined)
-      const started = idle.length === 0 ? undefined : begin(idle)
-      const pending = new Set(started === undefined ? joined : [...joined, started])
-      const waiter: Waiter = { pending, exit: undefined, resume: undefined }
-      for (const check of pending) check.waiters.add(waiter)
+      const started = idle.length === 0 ? [] : [begin(idle)]
+      const waiter = SingleFlight.join([...running, ...started].map((check) => check.flight))
 
-      return Effect.forEach(joined, link, { discard: true }).pipe(
-        Effect.zipRight(started === undefined ? Effect.void : launch(started)),
-        Effect.zipRight(restore(settled(waiter))),
-        Effect.ensuring(leave(waiter)),
+      return Effect.forEach(running, link, { discard: true }).pipe(
+        Effect.zipRight(
+          Effect.forEach(started, (check) => SingleFlight.launch(check.flight, run(check), scope), { discard: true })
+        ),
+        Effect.zipRight(restore(SingleFlight.landed(waiter))),
+        Effect.ensuring(SingleFlight.leave(waiter)),
         Effect.flatMap(result)
       )
     })
