@@ -33,7 +33,11 @@ export default defineConfig({
         ...onPortableCodec,
         test: {
           name: "portable",
-          include: ["test/archive/**/*.test.ts", "test/delivery/Snapshot*.test.ts"],
+          include: [
+            "test/archive/**/*.test.ts",
+            "test/conformance/Snapshot*.test.ts",
+            "test/delivery/Snapshot*.test.ts"
+          ],
           provide: { codec: "portable" },
           testTimeout: 60_000
         }

@@ -382,6 +382,7 @@ type Zip64Fields = Readonly<Record<(typeof zip64Fields)[number]["name"], number>
  */
 const widen = (view: DataView, extraStart: number, extraEnd: number, narrow: Zip64Fields): Zip64Fields | undefined => {
   const marked = zip64Fields.filter((field) => narrow[field.name] === field.marker)
+  if (marked.length === 0 && extraStart === extraEnd) return narrow
   const [record, ...more] = findExtraFields(view, extraStart, extraEnd, zip64ExtraId)
   if (record === undefined) return marked.length === 0 ? narrow : undefined
   if (more.length > 0) return undefined

@@ -35,10 +35,10 @@ const failure = (reason: InflateError["reason"]) => Either.left(new InflateError
 
 export const inflateSync: Codec["inflateSync"] = (source, size) => {
   try {
-    // One chunk with room for a byte too many: zlib stops right there, and a stream that fits fills no second chunk.
+    // One chunk with room for a byte too many: a stream that fits fills no second one, and one that does not stops there.
     const { buffer, engine } = inflateRawSync(source, {
       chunkSize: Math.max(size + 1, minimumChunk),
-      maxOutputLength: size + 1,
+      maxOutputLength: Math.max(size, 1),
       info: true
     }) as unknown as { readonly buffer: Buffer; readonly engine: InflateRaw }
     if (buffer.length > size) return failure("size")
@@ -46,41 +46,36 @@ export const inflateSync: Codec["inflateSync"] = (source, size) => {
     if (engine.bytesWritten !== source.length) return failure("stream")
     return buffer.length === size ? Either.right(plain(buffer)) : failure("size")
   } catch (error) {
-    return failure(isTooLarge(error) ? "size" : "stream")
+    const code = error instanceof Error && "code" in error ? String(error.code) : ""
+    if (code === "ERR_BUFFER_TOO_LARGE") return failure("size")
+    if (code.startsWith("Z_")) return failure("stream")
+    throw error
   }
 }
 
 /** zlib's own lower bound of `chunkSize`. */
 const minimumChunk = 64
 
-const isTooLarge = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && error.code === "ERR_BUFFER_TOO_LARGE"
-
 export const inflate: Codec["inflate"] = (source, size) =>
   Effect.async<Uint8Array, InflateError>((resume) => {
-    const output = new Uint8Array(size)
-    let written = 0
-    // zlib's stream works on the thread pool; this thread only copies its chunks.
-    const stream = createInflateRaw({ chunkSize: streamChunk })
+    let output = new Uint8Array(0)
+    // The stream works on the thread pool. One chunk with room for a byte too many, as above: whatever fits comes whole, so
+    // nothing is copied on this thread and no chunks wait for the garbage collector.
+    const stream = createInflateRaw({ chunkSize: Math.max(size + 1, minimumChunk) })
     stream.on("data", (chunk: Buffer) => {
-      if (written + chunk.length > size) {
-        stream.destroy()
-        resume(failure("size"))
-        return
-      }
-      output.set(chunk, written)
-      written += chunk.length
+      output = plain(chunk)
+      if (output.length <= size) return
+      stream.destroy()
+      resume(failure("size"))
     })
     stream.on("error", () => resume(failure("stream")))
     stream.on("end", () => {
       if (stream.bytesWritten !== source.length) resume(failure("stream"))
-      else resume(written === size ? Effect.succeed(output) : failure("size"))
+      else resume(output.length === size ? Effect.succeed(output) : failure("size"))
     })
     stream.end(source)
     return Effect.sync(() => stream.destroy())
   })
-
-const streamChunk = 256 * 1024
 
 export const yieldToEventLoop: Codec["yieldToEventLoop"] = Effect.async<void>((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))

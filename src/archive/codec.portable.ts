@@ -1,13 +1,13 @@
 /**
- * The codec for every other runtime: `fflate` and `@noble/hashes`, no `node:` module.
+ * The codec for every other runtime: `@noble/hashes` and an inflate of its own, no `node:` module.
  *
  * @module
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
-import { Effect, Either } from "effect"
-import { FlateErrorCode, Inflate } from "fflate"
-import { type Codec, InflateError } from "./Codec.js"
+import { Effect } from "effect"
+import type { Codec } from "./Codec.js"
+import * as RawInflate from "./RawInflate.js"
 
 export const sliceBytes: Codec["sliceBytes"] = 256 * 1024
 
@@ -66,78 +66,8 @@ const byteAt = (bytes: Uint8Array, index: number): number => bytes[index] ?? 0
 
 const isContinuation = (byte: number): boolean => (byte & 0xc0) === 0x80
 
-/**
- * How much of a stream is pushed at once. Deflate expands at most 1032 times and fflate hands out what one push gives in
- * one buffer, so this bounds that buffer to about 2 MiB, whatever the stream claims.
- */
-const pushBytes = 2048
-
-type Ending = "complete" | "early" | "malformed" | "stopped"
-
-/**
- * Pushes the whole stream through fflate, the last byte on its own, and yields after each slice of work. `onBytes` gets
- * what is decoded and returns whether to go on.
- */
-function* decode(
-  source: Uint8Array,
-  onBytes: (chunk: Uint8Array, isLast: boolean) => boolean
-): Generator<void, Ending> {
-  // Nothing at all would pass as complete in fflate.
-  if (source.length === 0) return "early"
-  const last = source.length - 1
-  let goOn = true
-  let work = 0
-  const inflater = new Inflate((chunk, isLast) => {
-    work += chunk.length
-    goOn = onBytes(chunk, isLast)
-  })
-  try {
-    for (let start = 0; start < last; start += pushBytes) {
-      inflater.push(source.subarray(start, Math.min(start + pushBytes, last)), false)
-      if (!goOn) return "stopped"
-      work += pushBytes
-      if (work >= sliceBytes) {
-        work = 0
-        yield
-      }
-    }
-    inflater.push(source.subarray(last), true)
-    return goOn ? "complete" : "stopped"
-  } catch (error) {
-    return isEarlyEnd(error) ? "early" : "malformed"
-  }
-}
-
-const isEarlyEnd = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && error.code === FlateErrorCode.UnexpectedEOF
-
-/** Inflates in steps. fflate ignores bytes after the end of a stream, so that end is found with its public API here. */
-function* inflateSteps(source: Uint8Array, size: number): Generator<void, Either.Either<Uint8Array, InflateError>> {
-  const output = new Uint8Array(size)
-  let written = 0
-  let lastByteDecodes = false
-  const ending = yield* decode(source, (chunk, isLast) => {
-    if (written + chunk.length > size) return false
-    output.set(chunk, written)
-    written += chunk.length
-    lastByteDecodes = isLast && chunk.length > 0
-    return true
-  })
-  if (ending === "stopped") return failure("size")
-  if (ending !== "complete") return failure("stream")
-  if (!lastByteDecodes) {
-    // The last byte gave no output: it holds the end of the stream, or it lies behind it. In the first case, and only
-    // then, the stream without that byte ends early.
-    const withoutLast = yield* decode(source.subarray(0, -1), () => true)
-    if (withoutLast !== "early") return failure("stream")
-  }
-  return written === size ? Either.right(output) : failure("size")
-}
-
-const failure = (reason: InflateError["reason"]) => Either.left(new InflateError({ reason }))
-
 export const inflateSync: Codec["inflateSync"] = (source, size) => {
-  const steps = inflateSteps(source, size)
+  const steps = RawInflate.steps(source, size, sliceBytes)
   for (;;) {
     const step = steps.next()
     if (step.done) return step.value
@@ -145,7 +75,7 @@ export const inflateSync: Codec["inflateSync"] = (source, size) => {
 }
 
 export const inflate: Codec["inflate"] = Effect.fnUntraced(function* (source, size) {
-  const steps = inflateSteps(source, size)
+  const steps = RawInflate.steps(source, size, sliceBytes)
   for (;;) {
     const step = steps.next()
     if (step.done) return yield* step.value

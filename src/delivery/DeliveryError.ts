@@ -242,13 +242,14 @@ export const Transient = Schema.Union(NetworkError, Timeout, InvalidSnapshot, Un
 export type Transient = typeof Transient.Type
 
 /** What blocks: a denial, or `INVALID_CONFIG` that came from a server (contract, Wire). */
-export type Blocking = Denial | InvalidConfig
+export const Blocking = Schema.Union(InvalidConfig, ...Denial.members)
+export type Blocking = typeof Blocking.Type
 
 /** Every way in which an acquire fails. Encodes to JSON without causes or stacks. */
-export const DeliveryError = Schema.Union(InvalidConfig, ...Denial.members, ...Transient.members)
+export const DeliveryError = Schema.Union(...Blocking.members, ...Transient.members)
 export type DeliveryError = typeof DeliveryError.Type
 
-const blockingCodes: ReadonlySet<string> = new Set(["INVALID_CONFIG", ...Denial.members.map((member) => member._tag)])
+const blockingCodes: ReadonlySet<string> = new Set(Blocking.members.map((member) => member._tag))
 
 /** Whether the failure blocks delivery until a check succeeds. */
 export const isBlocking = (error: DeliveryError): error is Blocking => blockingCodes.has(error._tag)

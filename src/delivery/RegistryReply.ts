@@ -14,9 +14,9 @@ import {
   type Blocking,
   DeliveryCode,
   type DeliveryError,
+  Denial,
   fromCode,
   InvalidSnapshot,
-  isBlocking,
   NetworkError,
   type SnapshotCheck,
   UnsupportedServer
@@ -156,9 +156,8 @@ const denied = (response: Response, about: About): Denied => {
     _tag: "Denied",
     denial,
     refined: readError(response, about).pipe(
-      Effect.map((error) =>
-        Option.isSome(error) && isBlocking(error.value) && error.value._tag !== "INVALID_CONFIG" ? error.value : denial
-      ),
+      Effect.map(Option.filter(isDenial)),
+      Effect.map(Option.getOrElse(() => denial)),
       Effect.orElseSucceed(() => denial)
     )
   }
@@ -224,15 +223,17 @@ const readEntries = Effect.fnUntraced(function* (
 const decodeBatch = Schema.decodeUnknownOption(RegistryApi.BatchResponse)
 
 /** The denial that a malformed batch carries for a container: closed on denial, whatever is wrong around it. */
-const carriedDenial = (body: unknown, container: string): Blocking | undefined => {
+const carriedDenial = (body: unknown, container: string): Denial | undefined => {
   if (!isBatchLike(body)) return undefined
   for (const entry of body.containers) {
     if (!isErrorLike(entry) || entry.containerId !== container) continue
     const error = fromCode(entry.error.code, { container })
-    if (isBlocking(error)) return error
+    if (isDenial(error)) return error
   }
   return undefined
 }
+
+const isDenial = Schema.is(Denial)
 
 const isBatchLike = Schema.is(Schema.Struct({ containers: Schema.Array(Schema.Unknown) }))
 
@@ -277,7 +278,8 @@ const readBody = Effect.fnUntraced(function* (
     const needed = received + chunk.length
     if (needed > limit) return new BodyTooLong()
     if (needed > buffer.length) {
-      const larger = new Uint8Array(Math.max(needed, Math.min(2 * needed, total ?? limit)))
+      const atMost = total !== undefined && needed <= total ? total : limit
+      const larger = new Uint8Array(Math.min(2 * needed, atMost))
       larger.set(buffer.subarray(0, received))
       buffer = larger
     }

@@ -5,7 +5,7 @@
  */
 
 import { Effect, Either, Option } from "effect"
-import { isUtf8, yieldToEventLoop } from "#codec"
+import { isUtf8, sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
 import * as ZipReader from "../archive/ZipReader.js"
@@ -57,17 +57,24 @@ export const limits = {
   entries: 1000
 } as const satisfies ZipReader.ZipLimits
 
-/**
- * How many bytes are hashed before the event loop gets its turn: under a millisecond with `node:crypto`. Counted, not
- * timed, so that verification behaves the same everywhere.
- */
-const sliceBytes = 1024 * 1024
-
 /** What a file costs beside its bytes, in bytes hashed: a thousand empty files are work too. */
-const fileBytes = 8 * 1024
+const fileCost = 4 * 1024
 
 // A leading BOM is part of the text (contract, Archive).
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true })
+
+/** A binary file mostly shows itself in its first bytes; it need not be read to its end then. */
+const headBytes = 4 * 1024
+
+const isText = (bytes: Uint8Array): boolean => {
+  if (bytes.length <= headBytes) return isUtf8(bytes)
+  let end = headBytes
+  // Back to where a character starts; a character has at most three continuation bytes.
+  while (end > headBytes - 3 && isContinuation(bytes[end])) end--
+  return isUtf8(bytes.subarray(0, end)) && isUtf8(bytes.subarray(end))
+}
+
+const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0xc0) === 0x80
 
 /** Bytes in a private field, accessors on a frozen prototype: nothing that holds the file can change what it gives. */
 class VerifiedFile implements SkillFile {
@@ -85,7 +92,7 @@ class VerifiedFile implements SkillFile {
     this.path = path
     this.size = bytes.length
     this.sha256 = sha256
-    this.isText = isUtf8(bytes)
+    this.isText = isText(bytes)
     this.#bytes = bytes
     Object.freeze(this)
   }
@@ -147,17 +154,6 @@ const locate = (
   return Either.right(located)
 }
 
-/**
- * Stored entries may be views into the archive. Where they are most of it, keeping it keeps their bytes once; where they
- * are little, a view would keep the whole archive alive for them, so they are copied out.
- */
-const detach = (archive: Uint8Array, members: ReadonlyMap<string, Uint8Array>): ((bytes: Uint8Array) => Uint8Array) => {
-  const isView = (bytes: Uint8Array) => bytes.buffer === archive.buffer
-  let viewed = 0
-  for (const bytes of members.values()) if (isView(bytes)) viewed += bytes.length
-  return viewed * 2 >= archive.length ? (bytes) => bytes : (bytes) => (isView(bytes) ? new Uint8Array(bytes) : bytes)
-}
-
 /** Nobody else holds `archive`. */
 const verifyOwned = Effect.fnUntraced(function* (
   archive: Uint8Array,
@@ -175,7 +171,6 @@ const verifyOwned = Effect.fnUntraced(function* (
   const manifest = yield* Manifest.decode(manifestBytes, expected)
   const located = yield* locate(manifest, members)
 
-  const own = detach(archive, members)
   const skills: Array<Skill> = []
   let hashed = 0
   for (const { skill, files } of located) {
@@ -183,13 +178,14 @@ const verifyOwned = Effect.fnUntraced(function* (
     let entryPoint: SkillFile | undefined
     for (const { bytes, expected, path } of files) {
       if (bytes.length !== expected.size) return yield* invalid("file-size", path)
-      const sha256 = bytes.length > sliceBytes ? yield* Digest.sha256Hex(bytes) : Digest.sha256HexSync(bytes)
+      // Most files are small: hashed at once they need no effect each.
+      const sha256 = bytes.length <= sliceBytes ? Digest.sha256HexSync(bytes) : yield* Digest.sha256Hex(bytes)
       if (sha256 !== expected.sha256) return yield* invalid("file-digest", path)
-      const file = new VerifiedFile(expected.path, sha256, own(bytes))
+      const file = new VerifiedFile(expected.path, sha256, bytes)
       if (file.path === Manifest.skillPath) entryPoint = file
       verified.push(file)
 
-      hashed += fileBytes + bytes.length
+      hashed += fileCost + bytes.length
       if (hashed >= sliceBytes) {
         hashed = 0
         yield* yieldToEventLoop

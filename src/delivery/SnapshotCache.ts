@@ -70,6 +70,22 @@ export class SnapshotCache extends Context.Reference<SnapshotCache>()("effect-ag
  * traces both calls.
  *
  * @param store `load` gives a copy of what `save` was given last, or none; `save` replaces it whole or not at all
+ *
+ * @example
+ * ```ts
+ * import { Effect, Layer, Option } from "effect"
+ * import { SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * const bucket = new Map<string, Uint8Array>()
+ *
+ * export const layerBucket = Layer.succeed(
+ *   SnapshotCache.SnapshotCache,
+ *   SnapshotCache.make({
+ *     load: (slot) => Effect.sync(() => Option.fromNullable(bucket.get(slot))),
+ *     save: (slot, record) => Effect.sync(() => void bucket.set(slot, record))
+ *   })
+ * )
+ * ```
  */
 export const make = (store: {
   readonly load: (slot: string) => Effect.Effect<Option.Option<Uint8Array>, PlatformError | SnapshotCacheError>
@@ -117,14 +133,26 @@ const platformReason = (error: PlatformError): string => {
   return typeof code === "string" && /^[A-Z][A-Z0-9_]*$/.test(code) ? `${error.reason} (${code})` : error.reason
 }
 
-/** Keeps records in this process: for several deliveries in turn, and for tests. */
+/**
+ * Keeps records in this process: for several deliveries in turn, and for tests. Each build of the layer starts empty.
+ *
+ * @example
+ * ```ts
+ * import { Layer } from "effect"
+ * import { SkillDelivery, SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * export const layer = Layer.provide(SkillDelivery.layer({ container: "support" }), SnapshotCache.layerMemory)
+ * ```
+ */
 export const layerMemory: Layer.Layer<SnapshotCache> = Layer.sync(SnapshotCache, () => {
   const records = new Map<string, Uint8Array>()
   return make({
-    load: (slot) => Effect.sync(() => Option.map(Option.fromNullable(records.get(slot)), (record) => record.slice())),
+    // Copied by construction: `slice` of a Buffer is a view.
+    load: (slot) =>
+      Effect.sync(() => Option.map(Option.fromNullable(records.get(slot)), (record) => new Uint8Array(record))),
     save: (slot, record) =>
       Effect.sync(() => {
-        records.set(slot, record.slice())
+        records.set(slot, new Uint8Array(record))
       })
   })
 })
@@ -142,6 +170,18 @@ const writeBytes = 1024 * 1024
  * old record or the new one is there, whole; processes may share the directory. What a crash left half written is
  * removed by a later save. Records of containers and keys that are no longer used stay: the directory may be emptied at
  * any time.
+ *
+ * @example
+ * ```ts
+ * import { NodeContext } from "@effect/platform-node"
+ * import { Layer } from "effect"
+ * import { SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * export const layer = Layer.provide(
+ *   SnapshotCache.layerFiles({ directory: "/var/cache/agent/skills" }),
+ *   NodeContext.layer
+ * )
+ * ```
  */
 export const layerFiles = (options: {
   readonly directory: string
@@ -210,20 +250,24 @@ export const layerFiles = (options: {
         )
       }).pipe(Effect.ignore)
 
-      /** Makes the rename survive a power failure. Not every system can sync a directory. */
-      const syncDirectory = Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync)).pipe(
-        Effect.ignore
-      )
+      // Syncing the directory makes the rename survive a power failure, on systems that can. Nothing that goes wrong there
+      // undoes the rename.
+      const install = (temporary: string, file: string) =>
+        fs
+          .rename(temporary, file)
+          .pipe(
+            Effect.zipLeft(Effect.exit(Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync)))),
+            Effect.uninterruptible
+          )
 
       const save = Effect.fnUntraced(function* (slot: string, record: Uint8Array) {
         yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
         yield* removeLeftovers
         const temporary = path.join(directory, `${slot}.${crypto.randomUUID()}.tmp`)
         yield* write(temporary, record).pipe(
-          Effect.zipRight(Effect.uninterruptible(fs.rename(temporary, path.join(directory, `${slot}.record`)))),
+          Effect.zipRight(install(temporary, path.join(directory, `${slot}.record`))),
           Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
         )
-        yield* syncDirectory
       })
 
       return make({ load, save })
@@ -234,7 +278,16 @@ export const layerFiles = (options: {
  * Keeps records in any `KeyValueStore`, shared between hosts where that store is. Keys are slots, values canonical base64.
  *
  * Text, because that is what every store has in common: `KeyValueStore.prefix` reaches the writing of bytes but not their
- * reading, and a store of strings takes minutes to encode 32 MiB of bytes by itself.
+ * reading, and a store of strings takes half a minute to encode 32 MiB of bytes by itself.
+ *
+ * @example
+ * ```ts
+ * import { KeyValueStore } from "@effect/platform"
+ * import { Layer } from "effect"
+ * import { SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * export const layer = Layer.provide(SnapshotCache.layerKeyValueStore, KeyValueStore.layerMemory)
+ * ```
  */
 export const layerKeyValueStore: Layer.Layer<SnapshotCache, never, KeyValueStore.KeyValueStore> = Layer.effect(
   SnapshotCache,
@@ -302,7 +355,22 @@ const encodeBase64 = (bytes: Uint8Array): string => {
 
 const cacheDirectory = "AGENT_CONTRACTS_SKILLS_CACHE_DIR"
 
-/** `layerFiles` in the directory that `AGENT_CONTRACTS_SKILLS_CACHE_DIR` names; without that nothing is kept. */
+/**
+ * `layerFiles` in the directory that `AGENT_CONTRACTS_SKILLS_CACHE_DIR` names; while it is not set nothing is kept. Fails
+ * with `INVALID_CONFIG` when it is blank.
+ *
+ * @example
+ * ```ts
+ * import { NodeContext } from "@effect/platform-node"
+ * import { Layer } from "effect"
+ * import { SkillDelivery, SnapshotCache } from "effect-agent-contracts/delivery"
+ *
+ * export const layer = SkillDelivery.layerConfig().pipe(
+ *   Layer.provide(SnapshotCache.layerConfig),
+ *   Layer.provide(NodeContext.layer)
+ * )
+ * ```
+ */
 export const layerConfig: Layer.Layer<SnapshotCache, InvalidConfig, FileSystem.FileSystem | Path.Path> =
   Layer.unwrapEffect(
     Config.string(cacheDirectory).pipe(

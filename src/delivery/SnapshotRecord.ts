@@ -21,7 +21,7 @@
 import { Effect, Encoding, Redacted, Schema } from "effect"
 import { hmacSha256 } from "#codec"
 import * as Digest from "../archive/Digest.js"
-import { type Blocking, Denial, InvalidConfig } from "./DeliveryError.js"
+import { Blocking } from "./DeliveryError.js"
 import { limits } from "./Snapshot.js"
 
 /** Which container, as asked of which registry. */
@@ -50,7 +50,7 @@ const Metadata = Schema.parseJson(
       Schema.Struct({ revision: Schema.String, etag: Schema.String, checkedAt: Schema.JsonNumber }),
       { exact: true }
     ),
-    denial: Schema.optionalWith(Schema.Union(InvalidConfig, ...Denial.members), { exact: true })
+    denial: Schema.optionalWith(Blocking, { exact: true })
   })
 )
 
@@ -127,6 +127,20 @@ export const slot = (key: RecordKey, sealingKey: Redacted.Redacted<Uint8Array>):
  * slices that yield to the event loop.
  *
  * Fails with `size` when the archive is larger than 32 MiB or the metadata larger than 64 KiB.
+ *
+ * @example
+ * ```ts
+ * import { Effect, Redacted } from "effect"
+ * import * as DeliveryError from "./DeliveryError.js"
+ * import * as SnapshotRecord from "./SnapshotRecord.js"
+ *
+ * const key = { apiUrl: "https://registry.example", containerId: "support" }
+ * const sealingKey = Redacted.make(new TextEncoder().encode("derived from the API key"))
+ *
+ * const program = SnapshotRecord.seal(key, { denial: new DeliveryError.RevisionRevoked({}) }, sealingKey).pipe(
+ *   Effect.flatMap((bytes) => SnapshotRecord.open(key, bytes, sealingKey))
+ * )
+ * ```
  */
 export const seal = Effect.fn("SnapshotRecord.seal")(function* (
   key: RecordKey,

@@ -1,6 +1,7 @@
 export * as DeliveryError from "./DeliveryError.js"
 export * as DeliveryStatus from "./DeliveryStatus.js"
 export * as InvocationSnapshot from "./InvocationSnapshot.js"
+export * as Manifest from "./Manifest.js"
 export * as RegistryApi from "./RegistryApi.js"
 export * as RegistryClient from "./RegistryClient.js"
 export * as RegistryScript from "./RegistryScript.js"

@@ -145,6 +145,12 @@ const exchange = (
   }
 }
 
+/** Sends the head at once, and leaves the rest to others. */
+export const head =
+  (status: number, headers?: Http.OutgoingHttpHeaders): Handler =>
+  (exchange) =>
+    exchange.head(status, headers)
+
 /** Answers with status, headers and a whole body. */
 export const respond =
   (status: number, headers: Http.OutgoingHttpHeaders = {}, body: Uint8Array | string = ""): Handler =>
@@ -178,5 +184,31 @@ export const endless =
   (status: number, headers: Http.OutgoingHttpHeaders, chunk: Uint8Array): Handler =>
   ({ closed, head, write }) =>
     Effect.zipRight(head(status, headers), Effect.raceFirst(Effect.forever(write(chunk)), closed))
+
+/** Answers nothing more, so that the client waits; done when the connection is closed. */
+export const stall: Handler = ({ closed }) => closed
+
+/** One handler after the other, on the same exchange. */
+export const sequence =
+  (...handlers: ReadonlyArray<Handler>): Handler =>
+  (exchange) =>
+    Effect.forEach(handlers, (handler) => handler(exchange), { discard: true })
+
+/** A handler, then a stall; a test waits until it is `reached` and until the client has `closed` the connection. */
+export const watched = (handler: Handler) =>
+  Effect.gen(function* () {
+    const reached = yield* Effect.makeLatch()
+    const closed = yield* Effect.makeLatch()
+    return {
+      handler: sequence(
+        handler,
+        () => reached.open,
+        stall,
+        () => closed.open
+      ),
+      reached: reached.await,
+      closed: closed.await
+    }
+  })
 
 const unexpected = respond(500, { "content-type": "text/plain" }, "No handler was queued for this request.")

@@ -7,7 +7,7 @@ export const sealingKey = Redacted.make(new TextEncoder().encode("sealing key th
 export const slot = SnapshotRecord.slot(key, sealingKey)
 
 /** A sealed record whose archive takes several writes. */
-export const sealed = (revision: string, archiveBytes = 3 * 1024 * 1024) =>
+export const sealed = (revision: string, archiveBytes = 1.5 * 1024 * 1024) =>
   SnapshotRecord.seal(
     key,
     { snapshot: { revision, etag: '"e"', checkedAt: 0, archive: new Uint8Array(archiveBytes).fill(revision.length) } },

@@ -1,0 +1,6 @@
+export * as Drift from "./Drift.js"
+export * as FixtureFile from "./FixtureFile.js"
+export * as FixtureManifest from "./FixtureManifest.js"
+export * as LifecycleSuite from "./LifecycleSuite.js"
+export * as Report from "./Report.js"
+export * as SnapshotSuite from "./SnapshotSuite.js"

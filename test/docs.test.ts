@@ -1,0 +1,129 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { basename, dirname, join, resolve } from "node:path"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import ts from "typescript"
+import * as Registry from "../examples/registry.js"
+import { run } from "./support/Program.js"
+import * as Skills from "./support/Skills.js"
+
+/** A fenced `ts` block of a page or of a docstring. */
+interface Block {
+  readonly file: string
+  readonly line: number
+  readonly code: string
+}
+
+const filesIn = (directory: string, extension: string): ReadonlyArray<string> =>
+  readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(extension))
+    .map((file) => join(directory, file))
+
+const blocksOf = (file: string, text: string): ReadonlyArray<Block> =>
+  [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => ({
+    file,
+    line: text.slice(0, match.index).split("\n").length,
+    code: match[1] ?? ""
+  }))
+
+/** The text of the docstrings, every line where it was. */
+const docstringsOf = (source: string): string =>
+  source.replace(/^.*$/gm, (line) => /^ *\* ?(.*)$/.exec(line)?.[1] ?? "")
+
+const pages = ["README.md", ...filesIn("docs", ".md")]
+const sources = filesIn("src", ".ts")
+const onPages = pages.flatMap((page) => blocksOf(page, readFileSync(page, "utf8")))
+const inDocstrings = sources.flatMap((source) => blocksOf(source, docstringsOf(readFileSync(source, "utf8"))))
+
+const examples = new Set(filesIn("examples", ".ts").map((example) => readFileSync(example, "utf8")))
+const otherBlocks = onPages.filter((block) => !examples.has(block.code))
+
+/** What the compiler says of these blocks, each as a file beside the one that it comes from. */
+const errorsOf = (blocks: ReadonlyArray<Block>): ReadonlyArray<string> => {
+  const config = ts.getParsedCommandLineOfConfigFile("tsconfig.json", undefined, {
+    ...ts.sys,
+    onUnRecoverableConfigFileDiagnostic: (diagnostic) => assert.fail(String(diagnostic.messageText))
+  })
+  // A block shows how something is used; what it only declares is used by its reader.
+  const options: ts.CompilerOptions = { ...config?.options, incremental: false, noUnusedLocals: false }
+  delete options.tsBuildInfoFile
+  const files = new Map(
+    blocks.map((block) => {
+      // The blocks of a page import what the package's users import.
+      const directory = block.file.endsWith(".ts") ? dirname(block.file) : "examples"
+      return [resolve(directory, `${basename(block.file)}.line-${block.line}.ts`), block] as const
+    })
+  )
+  const host = ts.createCompilerHost(options)
+  const program = ts.createProgram([...files.keys()], options, {
+    ...host,
+    fileExists: (file) => files.has(file) || host.fileExists(file),
+    readFile: (file) => files.get(file)?.code ?? host.readFile(file),
+    getSourceFile: (file, version, ...rest) => {
+      const code = files.get(file)?.code
+      return code === undefined ? host.getSourceFile(file, version, ...rest) : ts.createSourceFile(file, code, version)
+    }
+  })
+  return [...files].flatMap(([file, block]) => {
+    const source = program.getSourceFile(file)
+    return [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)].map(
+      ({ messageText }) => `${block.file}:${block.line}: ${ts.flattenDiagnosticMessageText(messageText, "\n")}`
+    )
+  })
+}
+
+describe("code in the documentation", () => {
+  it("is there", () => {
+    assert.isAtLeast(onPages.filter((block) => block.file === "README.md").length, 3)
+    assert.isAtLeast(inDocstrings.length, 10)
+  })
+
+  // The compiler reads this package and its peers anew.
+  it("compiles, on every page and in every docstring", { timeout: 300_000 }, () => {
+    assert.deepStrictEqual(errorsOf([...onPages, ...inDocstrings]), [])
+  })
+
+  it("on the README is one of the examples, which have tests of their own", () => {
+    assert.deepStrictEqual(
+      otherBlocks.filter((block) => block.file === "README.md"),
+      []
+    )
+  })
+
+  it.scopedLive("on every other page runs", () =>
+    Effect.gen(function* () {
+      const registry = yield* Registry.Registry
+      yield* registry.publish("team-skills", "r1", [{ name: "greeting", ...Skills.greeting.greeting }])
+      mkdirSync(".tmp", { recursive: true })
+      const directory = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(".tmp", "docs-"))),
+        (directory) => Effect.sync(() => rmSync(directory, { recursive: true }))
+      )
+      for (const block of otherBlocks) {
+        const program = join(directory, "block.ts")
+        writeFileSync(program, block.code)
+        const ended = yield* run(program, {
+          INTELLIGENCE_API_URL: registry.url,
+          CPK_INTELLIGENCE_API_KEY: "key",
+          CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team-skills"
+        })
+        assert.strictEqual(ended.code, 0, `${block.file}:${block.line}\n${ended.stderr}`)
+      }
+    }).pipe(Effect.provide(Registry.layer(Redacted.make("key"))))
+  )
+})
+
+describe("links in the documentation", () => {
+  it("lead to files of the repository", () => {
+    const links = pages.flatMap((page) =>
+      [...readFileSync(page, "utf8").matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map((link) =>
+        join(dirname(page), link[1] ?? "")
+      )
+    )
+    assert.isAtLeast(links.length, 5)
+    assert.deepStrictEqual(
+      links.filter((link) => !existsSync(link)),
+      []
+    )
+  })
+})

@@ -1,0 +1,142 @@
+import { readdirSync } from "node:fs"
+import { FetchHttpClient } from "@effect/platform"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { RegistryClient, SkillDelivery } from "effect-agent-contracts/delivery"
+import * as Registry from "../examples/registry.js"
+import { run } from "./support/Program.js"
+import * as Skills from "./support/Skills.js"
+
+const key = "key-of-the-examples"
+
+/** The variables with which an example reaches a registry that serves one revision of one container. */
+const served = Effect.gen(function* () {
+  const { publish, url } = yield* Registry.Registry
+  yield* publish("team skills", "r1", [{ name: "greeting", ...Skills.greeting.greeting }])
+  return {
+    INTELLIGENCE_API_URL: url,
+    CPK_INTELLIGENCE_API_KEY: key,
+    CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team skills"
+  }
+})
+
+const registry = Registry.layer(Redacted.make(key))
+
+describe("npm start", () => {
+  it.live("shows every step with its status line and exits 0", () =>
+    Effect.gen(function* () {
+      const { code, stdout, stderr } = yield* run("examples/main.ts")
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      const step = (title: string) => stdout.split("\n== ").find((step) => step.startsWith(`${title}\n`)) ?? ""
+      assert.match(step("Acquire"), /^answer: 200; status: revision=r1 .*stale=false$/m)
+      assert.match(step("Unchanged"), /^answer: 304; status: revision=r1 .*stale=false$/m)
+      assert.match(step("A new revision"), /^answer: 200; status: revision=r2 .*stale=false$/m)
+      assert.match(step("Revoked"), /^answer: 403; status: revision=r2 .*stale=false lastError=REVISION_REVOKED$/m)
+      assert.match(step("Recovered"), /^answer: 304; status: revision=r2 .*stale=false$/m)
+      for (const text of [
+        '{"name":"incident-report",',
+        "# Release notes",
+        "references/style.md",
+        "REVISION_REVOKED: "
+      ]) {
+        assert.include(stdout, text)
+      }
+    })
+  )
+})
+
+describe("examples/compose.ts", () => {
+  it.scopedLive("answers with a skill of the registry that the environment names", () =>
+    Effect.gen(function* () {
+      const { code, stdout, stderr } = yield* run("examples/compose.ts", yield* served)
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      assert.include(stdout, "I follow")
+      assert.include(stdout, "Say hello.")
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.scopedLive("gives its own answer when the revision is revoked", () =>
+    Effect.gen(function* () {
+      const variables = yield* served
+      yield* (yield* Registry.Registry).revoke("team skills", "r1")
+      const { code, stdout } = yield* run("examples/compose.ts", variables)
+      assert.strictEqual(code, 0)
+      assert.include(stdout, "Our skills were withdrawn")
+    }).pipe(Effect.provide(registry))
+  )
+
+  it.live("names the missing setting and exits with 1", () =>
+    Effect.gen(function* () {
+      const { code, stdout, stderr } = yield* run("examples/compose.ts")
+      assert.strictEqual(code, 1)
+      assert.include(stdout + stderr, "INVALID_CONFIG")
+      assert.match(stdout + stderr, /INTELLIGENCE_API_URL|CPK_INTELLIGENCE_/)
+    })
+  )
+})
+
+describe("examples/swap-layers.ts", () => {
+  it.live("passes", () =>
+    Effect.map(run("examples/swap-layers.ts"), (ended) =>
+      assert.deepStrictEqual(ended, { code: 0, stdout: "passed\n", stderr: "" })
+    )
+  )
+})
+
+describe("examples/trace.ts", () => {
+  it.scopedLive("prints the spans of both refreshes, each under its invocation, and no key", () =>
+    Effect.gen(function* () {
+      const { code, stdout, stderr } = yield* run("examples/trace.ts", yield* served)
+      assert.deepStrictEqual([code, stderr], [0, ""])
+      for (const span of [
+        "first invocation > SkillDelivery.check > RegistryClient.get",
+        "second invocation > SkillDelivery.check > RegistryClient.get"
+      ]) {
+        assert.include(stdout, span)
+      }
+      assert.notInclude(stdout, key)
+    }).pipe(Effect.provide(registry))
+  )
+})
+
+describe("the registry of the examples", () => {
+  /** What two acquires in a row give, each of which checks. */
+  const acquireTwice = (options: SkillDelivery.Options, apiKey = key) =>
+    Effect.gen(function* () {
+      const { INTELLIGENCE_API_URL: apiUrl } = yield* served
+      const delivery = SkillDelivery.layer({ ...options, freshness: 0 }).pipe(
+        Layer.provide(RegistryClient.layer({ apiUrl, apiKey: Redacted.make(apiKey) })),
+        Layer.provide(FetchHttpClient.layer)
+      )
+      return yield* Effect.provide(Effect.zip(SkillDelivery.acquire, SkillDelivery.acquire), delivery)
+    }).pipe(Effect.provide(registry))
+
+  it.live("answers the batch route for the containers that a list names", () =>
+    Effect.gen(function* () {
+      const [first, second] = yield* acquireTwice({ containers: ["team skills"] })
+      assert.deepStrictEqual(
+        first.skills.map((skill) => skill.name),
+        ["team%20skills/greeting"]
+      )
+      assert.strictEqual(first, second)
+    })
+  )
+
+  it.live.each([
+    { code: "CONTAINER_NOT_FOUND", options: { container: "absent" } },
+    { code: "CONTAINER_NOT_FOUND", options: { containers: ["team skills", "absent"] } },
+    { code: "REVISION_NOT_FOUND", options: { container: "team skills", revision: "r0" } },
+    { code: "AUTHENTICATION_FAILED", options: { container: "team skills" }, apiKey: "another-key" }
+  ])("refuses with $code: $options", ({ code, options, apiKey }) =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(acquireTwice(options, apiKey))
+      assert.strictEqual(error._tag, code)
+    })
+  )
+})
+
+it("every program of the examples is run here", () => {
+  const parts = ["model.ts", "registry.ts", "skills.ts"]
+  const programs = readdirSync("examples").filter((file) => file.endsWith(".ts") && !parts.includes(file))
+  assert.sameMembers(programs, ["main.ts", "compose.ts", "swap-layers.ts", "trace.ts"])
+})
