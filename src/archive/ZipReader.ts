@@ -83,7 +83,7 @@ export interface ZipEntry {
  * Effect.runPromise(program).then((entries) => console.log(entries.map((entry) => entry.path))) // ["hello.txt"]
  * ```
  */
-export const read = Effect.fn("ZipReader.read")(function* (archive: Uint8Array, limits: ZipLimits) {
+export const read = Effect.fnUntraced(function* (archive: Uint8Array, limits: ZipLimits) {
   if (archive.length > limits.archiveBytes) return yield* broken("archive-size")
   // A plain view, whatever subclass came in: `slice` of a Buffer would not copy.
   const bytes = new Uint8Array(archive.buffer, archive.byteOffset, archive.byteLength)
@@ -437,9 +437,8 @@ const findDescriptorEnd = (
   size: number
 ): number | undefined => {
   for (const isSigned of [true, false]) {
-    if (isSigned && (start + 4 > limit || view.getUint32(start, true) !== descriptorSignature)) continue
     const sizes = start + (isSigned ? 8 : 4)
-    if (sizes + 8 > limit) continue
+    if (sizes + 8 > limit || (isSigned && view.getUint32(start, true) !== descriptorSignature)) continue
     if (view.getUint32(sizes, true) === compressedSize && view.getUint32(sizes + 4, true) === size) return sizes + 8
     if (sizes + 16 > limit) continue
     if (uint64(view, sizes) === compressedSize && uint64(view, sizes + 8) === size) return sizes + 16

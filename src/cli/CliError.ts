@@ -1,0 +1,41 @@
+/**
+ * How a command ends when it does not end well, and the exit code of each end.
+ *
+ * @module
+ */
+import * as ValidationError from "@effect/cli/ValidationError"
+import { Cause, Data, Exit, Option, Predicate } from "effect"
+import type { DeliveryError } from "../delivery/DeliveryError.js"
+
+/** The command was used wrongly: nothing was checked. */
+export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
+
+/** What was checked is bad, and the results already say why. */
+export class Unsuccessful extends Data.TaggedError("Unsuccessful") {}
+
+/** Whoever read the standard output is gone (`| head`): nobody wants the rest. */
+export class OutputClosed extends Data.TaggedError("OutputClosed") {}
+
+export type CliError = UsageError | Unsuccessful | OutputClosed | DeliveryError | ValidationError.ValidationError
+
+/** 0 and 1 are about what was checked, 2 about how the command was used; the rest follows shells and sysexits. */
+export const exitCode = { good: 0, bad: 1, usage: 2, bug: 70, interrupted: 130, outputClosed: 141 } as const
+
+const isUsage = Predicate.some([
+  ValidationError.isValidationError,
+  Predicate.isTagged("UsageError"),
+  Predicate.isTagged("INVALID_CONFIG")
+])
+
+/** The exit code of a finished command. */
+export const toExitCode: (exit: Exit.Exit<unknown, unknown>) => number = Exit.match({
+  onSuccess: () => exitCode.good,
+  onFailure: (cause) =>
+    Option.match(Cause.failureOption(cause), {
+      onNone: () => (Cause.isInterruptedOnly(cause) ? exitCode.interrupted : exitCode.bug),
+      onSome: (error) => {
+        if (isUsage(error)) return exitCode.usage
+        return Predicate.isTagged(error, "OutputClosed") ? exitCode.outputClosed : exitCode.bad
+      }
+    })
+})

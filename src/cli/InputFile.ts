@@ -1,0 +1,26 @@
+/**
+ * Files that a command line names. One that cannot be read is a usage error which says so.
+ *
+ * @module
+ */
+import { type Error, FileSystem } from "@effect/platform"
+import { Chunk, Effect, Stream } from "effect"
+import { UsageError } from "./CliError.js"
+
+/** The file's bytes; no more than `limit` are ever read, whatever the file is. */
+export const bytes = (path: string, limit: number): Effect.Effect<Uint8Array, UsageError, FileSystem.FileSystem> =>
+  FileSystem.FileSystem.pipe(
+    Effect.flatMap((fs) => Stream.runCollect(fs.stream(path, { bytesToRead: limit, chunkSize: 1024 * 1024 }))),
+    Effect.map((chunks) => Buffer.concat(Chunk.toReadonlyArray(chunks))),
+    Effect.mapError(unreadable(path))
+  )
+
+export const text = (path: string): Effect.Effect<string, UsageError, FileSystem.FileSystem> =>
+  FileSystem.FileSystem.pipe(
+    Effect.flatMap((fs) => fs.readFileString(path)),
+    Effect.mapError(unreadable(path))
+  )
+
+/** Node's description begins "ENOENT: no such file or directory, open '...'"; the path is said once. */
+const unreadable = (path: string) => (error: Error.PlatformError) =>
+  new UsageError({ message: `cannot read ${path}: ${error.description?.split(",")[0] ?? "unknown reason"}` })

@@ -1,0 +1,91 @@
+/**
+ * Snapshots, statuses and errors as lines for people and as JSON for programs.
+ *
+ * @module
+ */
+import { DateTime, Schema } from "effect"
+import { display } from "../archive/ArchivePath.js"
+import { DeliveryError } from "../delivery/DeliveryError.js"
+import { DeliveryStatus } from "../delivery/DeliveryStatus.js"
+import type { Skill, VerifiedSnapshot } from "../delivery/Snapshot.js"
+
+const quote = (text: string): string => `"${display(text)}"`
+
+const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`
+
+/** Everything about a snapshot but the files' content. */
+export const snapshotLines = (snapshot: VerifiedSnapshot): ReadonlyArray<string> => {
+  const files = snapshot.skills.flatMap((skill) => skill.files)
+  const bytes = files.reduce((total, file) => total + file.size, 0)
+  return [
+    `revision  ${quote(snapshot.revision)}`,
+    `etag      ${snapshot.etag}`,
+    `skills    ${snapshot.skills.length} (${count(files.length, "file")}, ${count(bytes, "byte")})`,
+    ...snapshot.skills.flatMap((skill) => [
+      "",
+      `${quote(skill.name)}: ${quote(skill.description)}`,
+      ...skill.files.map((file) => `  ${file.sha256}  ${String(file.size).padStart(8)}  ${quote(file.path)}`)
+    ])
+  ]
+}
+
+export const snapshotJson = ({ etag, revision, skills }: VerifiedSnapshot) => ({
+  revision,
+  etag,
+  skills: skills.map(({ description, files, name }) => ({
+    name,
+    description,
+    files: files.map(({ isText, path, sha256, size }) => ({ path, size, sha256, isText }))
+  }))
+})
+
+/** One line; of a list one more for each container. */
+export const statusLines = ({
+  containers = [],
+  ...status
+}: DeliveryStatus): readonly [string, ...ReadonlyArray<string>] => [
+  `status: ${statusLine(status)}`,
+  ...containers.map((container) => `  ${quote(container.containerId)}: ${statusLine(container)}`)
+]
+
+const statusLine = (status: Omit<DeliveryStatus, "containers">): string =>
+  [
+    status.initialized ? "initialized" : "not initialized",
+    ...(status.revision === undefined ? [] : [`revision ${quote(status.revision)}`]),
+    status.mode,
+    ...(status.lastCheckedAt === undefined ? [] : [`checked ${DateTime.formatIso(status.lastCheckedAt)}`]),
+    ...(status.stale ? ["stale"] : []),
+    ...(status.lastError === undefined ? [] : [`last error ${status.lastError.code}: ${status.lastError.message}`])
+  ].join(", ")
+
+export const statusJson = Schema.encodeSync(DeliveryStatus)
+
+/** The code and a sentence that says what to do. */
+export const errorLine = (error: DeliveryError): string => `${error._tag}: ${error.message}`
+
+const encodeError = Schema.encodeSync(DeliveryError)
+
+export const errorJson = (error: DeliveryError) => {
+  const { _tag, ...details } = encodeError(error)
+  return { code: _tag, message: error.message, ...details }
+}
+
+/** What another snapshot brings against the one before, skill by skill. */
+export const changeLines = (
+  before: VerifiedSnapshot | undefined,
+  after: VerifiedSnapshot | undefined
+): ReadonlyArray<string> => {
+  const known = new Map(before?.skills.map((skill) => [skill.name, identity(skill)]))
+  const current = new Set(after?.skills.map((skill) => skill.name))
+  const changed = after?.skills.filter((skill) => known.get(skill.name) !== identity(skill)) ?? []
+  const removed = [...known.keys()].filter((name) => !current.has(name))
+  return [
+    ...changed.map(
+      (skill) => `  ${known.has(skill.name) ? "~" : "+"} ${quote(skill.name)}: ${quote(skill.description)}`
+    ),
+    ...removed.map((name) => `  - ${quote(name)}`)
+  ]
+}
+
+const identity = ({ description, files }: Skill): string =>
+  JSON.stringify([description, files.map(({ path, sha256 }) => [path, sha256])])

@@ -1,0 +1,74 @@
+import { describe, expect, it } from "@effect/vitest"
+import { DateTime, Effect } from "effect"
+import * as Render from "../../src/cli/Render.js"
+import * as DeliveryError from "../../src/delivery/DeliveryError.js"
+import * as DeliveryStatus from "../../src/delivery/DeliveryStatus.js"
+import * as Skills from "../support/Skills.js"
+
+const checked = { lastCheckedAt: DateTime.unsafeMake(0) }
+
+describe("a status", () => {
+  it("of one container is one line", () => {
+    expect(Render.statusLines({ initialized: false, mode: "latest", stale: false })).toEqual([
+      "status: not initialized, latest"
+    ])
+    const error = new DeliveryError.Timeout({ timeoutMs: 5000 })
+    const stale = { initialized: true, revision: "r1", mode: "pinned", ...checked, stale: true } as const
+    expect(Render.statusLines({ ...stale, lastError: DeliveryStatus.lastError(error) })).toEqual([
+      `status: initialized, revision "r1", pinned, checked 1970-01-01T00:00:00.000Z, stale, last error TIMEOUT: ${error.message}`
+    ])
+  })
+
+  it("of a list has a line for each container", () => {
+    const container = {
+      containerId: "a",
+      initialized: true,
+      revision: "r1",
+      mode: "latest",
+      ...checked,
+      stale: false
+    } as const
+    expect(
+      Render.statusLines({ initialized: true, mode: "latest", ...checked, stale: false, containers: [container] })
+    ).toEqual([
+      "status: initialized, latest, checked 1970-01-01T00:00:00.000Z",
+      `  "a": initialized, revision "r1", latest, checked 1970-01-01T00:00:00.000Z`
+    ])
+  })
+})
+
+describe("changes", () => {
+  it.effect("are the skills that came, went, or have other files or another description", () =>
+    Effect.gen(function* () {
+      const file = { files: { "SKILL.md": "" } }
+      const before = yield* Skills.verified({ same: file, went: file, described: file, edited: file })
+      const after = yield* Skills.verified({
+        same: file,
+        came: file,
+        described: { ...file, description: "Other" },
+        edited: { files: { "SKILL.md": "other" } }
+      })
+      expect(Render.changeLines(before, before)).toEqual([])
+      expect(Render.changeLines(before, after)).toEqual([
+        `  + "came": "Description of came"`,
+        `  ~ "described": "Other"`,
+        `  ~ "edited": "Description of edited"`,
+        `  - "went"`
+      ])
+      expect(Render.changeLines(undefined, before)).toHaveLength(4)
+      expect(Render.changeLines(before, undefined)).toHaveLength(4)
+    })
+  )
+})
+
+it("an error as JSON has its code, its message and its own members, and no cause", () => {
+  const error = new DeliveryError.InvalidSnapshot({ check: "file-size", entry: "a/b", container: "team" })
+  expect(Render.errorJson(error)).toEqual({
+    code: "INVALID_SNAPSHOT",
+    message: error.message,
+    check: "file-size",
+    entry: "a/b",
+    container: "team",
+    retryable: false
+  })
+})
