@@ -24,9 +24,12 @@ import {
 import * as RegistryApi from "./RegistryApi.js"
 import { limits, type SnapshotResponse } from "./Snapshot.js"
 
-/** The registry's answer about one container. */
+/**
+ * The registry's answer about one container. With `transfer` nobody else holds the archive, so that verification may take
+ * it over instead of copying it.
+ */
 export type SnapshotReply =
-  | { readonly _tag: "Snapshot"; readonly response: SnapshotResponse }
+  | { readonly _tag: "Snapshot"; readonly response: SnapshotResponse; readonly transfer?: boolean }
   | { readonly _tag: "Unchanged"; readonly revision: string; readonly etag: string }
 
 /**
@@ -69,7 +72,11 @@ export const readSnapshot = Effect.fnUntraced(function* (
       }
       const { etag, revision } = yield* readMetadata(response, request)
       const archive = yield* readWhole(response, limits.archiveBytes, about, onBytes)
-      return { _tag: "Snapshot", response: { revision, etag, contentType: RegistryApi.mediaTypes.archive, archive } }
+      return {
+        _tag: "Snapshot",
+        response: { revision, etag, contentType: RegistryApi.mediaTypes.archive, archive },
+        transfer: true
+      }
     }
     case 304: {
       if (request.ifNoneMatch === undefined) return yield* new InvalidSnapshot({ check: "unchanged-unasked", ...about })
@@ -212,7 +219,11 @@ const readEntries = Effect.fnUntraced(function* (
       return yield* new MalformedBatch({ check: "batch-base64", container })
     }
     replies.push(
-      Either.right({ _tag: "Snapshot", response: { revision, etag, contentType: entry.contentType, archive } })
+      Either.right({
+        _tag: "Snapshot",
+        response: { revision, etag, contentType: entry.contentType, archive },
+        transfer: true
+      })
     )
     // Up to 288 MiB are decoded here: other work must not wait for all of it.
     yield* yieldToEventLoop

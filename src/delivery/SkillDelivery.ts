@@ -288,11 +288,12 @@ export const make = Effect.fnUntraced(function* (
   const verify = (check: Check, container: Container, reply: SnapshotReply) => {
     const { containerId, revision: pin } = container.request
     if (reply._tag === "Unchanged") return record(check, container, ContainerState.unchanged(known(container), reply))
-    const { response } = reply
+    const { response, transfer = false } = reply
     if (pin !== undefined && response.revision !== pin) {
       return record(check, container, failed(new InvalidSnapshot({ check: "pinned-revision", container: containerId })))
     }
-    return Snapshot.verify(response).pipe(
+    // A persistent cache needs the archive itself.
+    return Snapshot.verify(response, { transfer: transfer && !container.cache.persistent }).pipe(
       Effect.map(
         (snapshot): ContainerState.Outcome => ({
           _tag: "Verified",

@@ -208,7 +208,8 @@ const verifyOwned = Effect.fnUntraced(function* (
  * Verifies a registry's answer whole and gives the immutable value made of it (contract, Archive).
  *
  * The answer's buffer is copied before the first rule is checked that reads it, so whatever its owner does to it later
- * changes nothing. Long work is done in slices between which the event loop runs its other work and an interruption takes
+ * changes nothing. With `transfer` it is taken over instead, which spares the copy: its owner is left with an empty
+ * array. Long work is done in slices between which the event loop runs its other work and an interruption takes
  * effect; nothing remains of an interrupted verification. The snapshot keeps each file's bytes once and decodes text when it
  * is read.
  *
@@ -228,17 +229,28 @@ const verifyOwned = Effect.fnUntraced(function* (
  * ```
  */
 export const verify: (
-  response: SnapshotResponse
-) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> = Effect.fn("Snapshot.verify")(
-  function* (response) {
-    const { archive, contentType, etag, revision } = response
-    yield* Effect.annotateCurrentSpan("snapshot.archive_bytes", archive.length)
-    if (archive.length > limits.archiveBytes) return yield* invalid("archive-size")
-    if (!isZip(contentType)) return yield* invalid("content-type")
-    if (!isEtag(etag)) return yield* invalid("etag-format")
-    return yield* verifyOwned(new Uint8Array(archive), { revision, etag })
-  }
-)
+  response: SnapshotResponse,
+  options?: { readonly transfer?: boolean }
+) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> = Effect.fn("Snapshot.verify")(function* (
+  response,
+  { transfer = false } = {}
+) {
+  const { archive, contentType, etag, revision } = response
+  yield* Effect.annotateCurrentSpan("snapshot.archive_bytes", archive.length)
+  if (archive.length > limits.archiveBytes) return yield* invalid("archive-size")
+  if (!isZip(contentType)) return yield* invalid("content-type")
+  if (!isEtag(etag)) return yield* invalid("etag-format")
+  return yield* verifyOwned(transfer ? takeOver(archive) : new Uint8Array(archive), { revision, etag })
+})
+
+/**
+ * The same bytes with no other owner. A part of a larger buffer has to be copied: the rest of it may be anybody's, as with
+ * the pool of Node's small buffers.
+ */
+const takeOver = (archive: Uint8Array): Uint8Array =>
+  archive.buffer instanceof ArrayBuffer && archive.buffer.byteLength === archive.byteLength
+    ? new Uint8Array(structuredClone(archive.buffer, { transfer: [archive.buffer] }))
+    : new Uint8Array(archive)
 
 /**
  * The same for an archive at hand, a file say: what is not expected is taken from the archive itself.

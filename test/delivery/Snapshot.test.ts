@@ -395,6 +395,29 @@ describe("the verified snapshot", () => {
     })
   )
 
+  it.effect("takes a buffer over that is handed to it, and leaves its owner an empty one", () =>
+    Effect.gen(function* () {
+      const bytes = noise(1024)
+      const given = response(Uint8Array.from(large(bytes, 0)))
+      const { skills } = yield* Snapshot.verify(given, { transfer: true })
+      expect(given.archive.length).toBe(0)
+      expect(sha256Hex(skills[0]?.files[1]?.bytes ?? new Uint8Array())).toBe(sha256Hex(bytes))
+    })
+  )
+
+  it.effect("copies what is handed to it as a part of a larger buffer, which may be anybody's", () =>
+    Effect.gen(function* () {
+      const archive = large(noise(1024), 0)
+      const larger = new Uint8Array(archive.length + 1)
+      larger.set(archive)
+      const given = response(larger.subarray(0, archive.length))
+      const { skills } = yield* Snapshot.verify(given, { transfer: true })
+      larger.fill(0)
+      expect(given.archive.length).toBe(archive.length)
+      expect(sha256Hex(skills[0]?.files[1]?.bytes ?? new Uint8Array())).toBe(skills[0]?.files[1]?.sha256)
+    })
+  )
+
   it.effect("keeps the bytes of a thousand files once, and no archive", () =>
     Effect.gen(function* () {
       setFlagsFromString("--expose-gc")

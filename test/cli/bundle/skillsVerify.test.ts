@@ -99,7 +99,7 @@ describe("a valid archive", () => {
       const files = Object.fromEntries(Array.from({ length: 990 }, (_, index) => [`file-${index}`, ""]))
       const path = file("many.zip", Skills.archive({ many: { files: { "SKILL.md": "", ...files } } }))
       const command = `"${process.execPath}" "${CommandLine.bundle}" skills verify "${path}" --json | head -c 1; echo " \${PIPESTATUS[0]}"`
-      const ended = yield* Program.execute("bash", ["-c", command], { PATH: process.env["PATH"] ?? "" })
+      const ended = yield* Program.execute("bash", ["--norc", "-c", command], { PATH: process.env["PATH"] ?? "" })
       expect(ended).toEqual({ code: 0, stdout: "{ 141\n", stderr: "" })
     })
   )
