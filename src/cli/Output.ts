@@ -6,19 +6,14 @@
  */
 import { Terminal } from "@effect/platform"
 import { Console, Effect } from "effect"
+import { unicodeEscape } from "../archive/UnicodeEscape.js"
 import { OutputClosed } from "./CliError.js"
 
 /** Control and format characters, line separators, lone surrogates and private characters. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
 
-const escaped = (character: string): string =>
-  Array.from(
-    { length: character.length },
-    (_, unit) => `\\u${character.charCodeAt(unit).toString(16).padStart(4, "0")}`
-  ).join("")
-
 const printable = (text: string): string =>
-  text.replace(unsafe, (character) => (character === "\n" ? character : escaped(character)))
+  text.replace(unsafe, (character) => (character === "\n" ? character : unicodeEscape(character)))
 
 const write = (text: string): Effect.Effect<void, OutputClosed, Terminal.Terminal> =>
   Effect.flatMap(Terminal.Terminal, (terminal) => terminal.display(text)).pipe(
@@ -29,7 +24,7 @@ const write = (text: string): Effect.Effect<void, OutputClosed, Terminal.Termina
 export const lines = (lines: ReadonlyArray<string>) => write(printable(`${lines.join("\n")}\n`))
 
 /** One JSON value on one line. The escapes are JSON's own, so a reader gets every character back. */
-export const json = (value: unknown) => write(`${JSON.stringify(value).replace(unsafe, escaped)}\n`)
+export const json = (value: unknown) => write(`${JSON.stringify(value).replace(unsafe, unicodeEscape)}\n`)
 
 /** A problem, for people. */
 export const problem = (text: string): Effect.Effect<void> => Console.error(printable(`agent-contracts: ${text}`))

@@ -4,6 +4,7 @@
  * @module
  */
 import { Schema } from "effect"
+import { unicodeEscape } from "../archive/UnicodeEscape.js"
 
 /** One case. `expected` and `got` are for people; where a case passed they say the same. */
 export const CaseResult = Schema.Struct({
@@ -54,10 +55,4 @@ export const lines = (report: Report): ReadonlyArray<string> => [
 ]
 
 /** JSON leaves DEL, the C1 controls and bidirectional marks as they are; a terminal does not. */
-const quote = (text: string): string =>
-  JSON.stringify(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (char) =>
-    Array.from(
-      { length: char.length },
-      (_, index) => `\\u${char.charCodeAt(index).toString(16).padStart(4, "0")}`
-    ).join("")
-  )
+const quote = (text: string): string => JSON.stringify(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, unicodeEscape)

@@ -5,6 +5,7 @@
  * @module
  */
 import { Effect, Option, Schema } from "effect"
+import { unicodeEscape } from "../archive/UnicodeEscape.js"
 import type { Skill, SkillFile, VerifiedSnapshot } from "./Snapshot.js"
 
 /** The prefix of the two tool names that agents in use already know. */
@@ -64,10 +65,7 @@ ${skills.join(",\n")}
 const unsafe = /[<>&`\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
 const encodeUntrusted = (value: { readonly name: string; readonly description: string }): string =>
-  JSON.stringify(value).replace(unsafe, (character) =>
-    // One escape for each UTF-16 unit, as JSON writes characters outside the basic plane.
-    character.replace(/./gs, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`)
-  )
+  JSON.stringify(value).replace(unsafe, unicodeEscape)
 
 /** A loaded skill: the text of its `SKILL.md` and the paths of its other text files, in snapshot order. */
 export const LoadedSkill = Schema.Struct({

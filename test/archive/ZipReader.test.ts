@@ -3,9 +3,9 @@ import { describe, expect, it } from "@effect/vitest"
 import { Effect, Either, Exit, Fiber } from "effect"
 import * as fc from "fast-check"
 import { yieldToEventLoop } from "#codec"
+import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as ZipReader from "../../src/archive/ZipReader.js"
 import * as ZipWriter from "../../src/archive/ZipWriter.js"
-import * as RawZip from "../../src/conformance/RawZip.js"
 import { check, seed } from "../support/Seed.js"
 
 const limits: ZipReader.ZipLimits = { archiveBytes: 1 << 20, decodedBytes: 1 << 20, entries: 100 }

@@ -90,15 +90,18 @@ const report = async (names: ReadonlyArray<ShapeName>) => {
     ])
     if (plan.large !== true) continue
     const oursLongest = await stalls(() => ours(shape), 20)
+    const handedOverLongest = await stalls(handedOver(shape, 20), 20)
     const peak = peakExtraBytes(shape, 3)
     const bound = shape.response.archive.length + shape.decodedBytes + memoryAllowance
     loads.push([
       name,
       fixed(median(oursLongest)),
       fixed(Math.max(...oursLongest)),
+      fixed(median(handedOverLongest)),
+      fixed(Math.max(...handedOverLongest)),
       fixed(adapter.longestStall),
       `${stallTarget} ms`,
-      verdict(Math.max(...oursLongest) <= stallTarget),
+      verdict(Math.max(...oursLongest, ...handedOverLongest) <= stallTarget),
       peak === undefined ? "not measured" : mebibytes(peak),
       mebibytes(bound),
       peak === undefined ? "" : verdict(peak <= bound)
@@ -139,6 +142,8 @@ const report = async (names: ReadonlyArray<ShapeName>) => {
         "shape",
         "stall, median ms",
         "stall, longest ms",
+        "handed over, median ms",
+        "handed over, longest ms",
         "adapter's longest ms",
         "target",
         "",

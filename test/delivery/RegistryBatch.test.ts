@@ -11,7 +11,7 @@ import { apiKey, connect, opaque } from "../support/RegistryConnection.js"
 
 const r1 = opaque(new Uint8Array([1, 2, 3]))
 const r2 = opaque(new Uint8Array([4, 5, 6, 7]), "r2")
-const snapshotOf = (response: typeof r1) => Either.right({ _tag: "Snapshot", response })
+const snapshotOf = (response: typeof r1) => Either.right({ _tag: "Snapshot", response, transfer: true })
 
 const revoked = (container: string, retryable = false) => new DeliveryError.RevisionRevoked({ container, retryable })
 const invalid = (check: DeliveryError.SnapshotCheck, container?: string) =>

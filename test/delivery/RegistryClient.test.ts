@@ -35,7 +35,11 @@ describe.each(httpClients)("RegistryClient over %s", (_, http) => {
       Effect.gen(function* () {
         const { client, registry } = yield* connect
         yield* registry.enqueue(Loopback.snapshot(r1))
-        expect(yield* client.get({ containerId: "team skills/é" })).toEqual({ _tag: "Snapshot", response: r1 })
+        expect(yield* client.get({ containerId: "team skills/é" })).toEqual({
+          _tag: "Snapshot",
+          response: r1,
+          transfer: true
+        })
 
         const [request, ...more] = yield* registry.requests
         expect(more).toEqual([])
@@ -347,6 +351,15 @@ describe.each(httpClients)("RegistryClient over %s", (_, http) => {
 })
 
 /** A client whose every answer is made here. */
+/** A request waits for the one before it instead of opening another connection. */
+const oneConnection = Layer.scoped(
+  NodeHttpClient.Dispatcher,
+  Effect.acquireRelease(
+    Effect.sync(() => new Undici.Agent({ connections: 1 })),
+    (agent) => Effect.promise(() => agent.destroy())
+  )
+)
+
 const answering = (answer: () => Response) =>
   HttpClient.make((request) => Effect.sync(() => HttpClientResponse.fromWeb(request, answer())))
 
@@ -482,9 +495,11 @@ describe("RegistryClient", () => {
         const options = Layer.succeed(FetchHttpClient.RequestInit, { credentials: "omit", redirect: "follow" })
         yield* RegistryClient.RegistryClient.pipe(
           Effect.flatMap((client) => client.get({ containerId: "a" })),
-          Effect.provide(RegistryClient.layer({ apiUrl: "http://registry.example", apiKey: key })),
-          Effect.provide(FetchHttpClient.layer),
-          Effect.provide(options),
+          Effect.provide(
+            RegistryClient.layer({ apiUrl: "http://registry.example", apiKey: key }).pipe(
+              Layer.provide([FetchHttpClient.layer, options])
+            )
+          ),
           Effect.provideService(FetchHttpClient.Fetch, fetch)
         )
         expect(asked).toMatchObject([{ credentials: "omit", redirect: "manual" }])
@@ -510,18 +525,7 @@ describe("RegistryClient", () => {
         }
         expect((yield* registry.requests).map(({ connection }) => connection)).toEqual([0, 0, 0])
       }).pipe(
-        Effect.provide(NodeHttpClient.layerUndiciWithoutDispatcher),
-        // One connection at most: a request waits for the one before it instead of opening another.
-        Effect.provide(
-          Layer.scoped(
-            NodeHttpClient.Dispatcher,
-            Effect.acquireRelease(
-              Effect.sync(() => new Undici.Agent({ connections: 1 })),
-              (agent) => Effect.promise(() => agent.destroy())
-            )
-          )
-        ),
-        Effect.provide(Loopback.layer)
+        Effect.provide([Layer.provide(NodeHttpClient.layerUndiciWithoutDispatcher, oneConnection), Loopback.layer])
       )
     )
   })

@@ -59,10 +59,11 @@ describe.each(httpClients)("RegistryReply over %s", (clientName, http) => {
     Effect.gen(function* () {
       expect(yield* ask(altered({ "content-type": "Application/ZIP; charset=binary" }))).toEqual({
         _tag: "Snapshot",
-        response: r1
+        response: r1,
+        transfer: true
       })
       const empty = opaque(new Uint8Array())
-      expect(yield* ask(Loopback.snapshot(empty))).toEqual({ _tag: "Snapshot", response: empty })
+      expect(yield* ask(Loopback.snapshot(empty))).toEqual({ _tag: "Snapshot", response: empty, transfer: true })
     }).pipe(overHttp)
   )
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Effect, Exit } from "effect"
 import * as fc from "fast-check"
-import * as RawZip from "../../src/conformance/RawZip.js"
+import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { contents, entries, response, sha256Hex } from "../support/SnapshotArchive.js"
 

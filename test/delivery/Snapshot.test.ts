@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm"
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Option, Tracer } from "effect"
 import { yieldToEventLoop } from "#codec"
-import * as RawZip from "../../src/conformance/RawZip.js"
+import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { answer, type Contents, contents, entries, response, sha256Hex } from "../support/SnapshotArchive.js"
 

@@ -298,8 +298,7 @@ describe("SnapshotCache.layerKeyValueStore", () => {
 describe("SnapshotCache.layerConfig", () => {
   const configured = (settings: ReadonlyArray<readonly [string, string]>) =>
     SnapshotCache.SnapshotCache.pipe(
-      Effect.provide(SnapshotCache.layerConfig),
-      Effect.provide(NodeContext.layer),
+      Effect.provide(Layer.provide(SnapshotCache.layerConfig, NodeContext.layer)),
       Effect.withConfigProvider(ConfigProvider.fromMap(new Map(settings)))
     )
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto"
-import * as RawZip from "../../src/conformance/RawZip.js"
+import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import type { SnapshotResponse } from "../../src/delivery/Snapshot.js"
 
 /** What an archive holds, so that a test can change any part of it before it is built. */
