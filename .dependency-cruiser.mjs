@@ -64,7 +64,7 @@ export const options = {
 
 /** @type {Partial<import("dependency-cruiser").IResolveOptions>} */
 export const resolution = {
-  conditionNames: ["source", "node", "import", "types", "default"],
+  conditionNames: ["effect-agent-contracts-source", "node", "import", "types", "default"],
   exportsFields: ["exports"]
 }
 

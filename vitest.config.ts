@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-// `#codec` resolves to TypeScript sources through the `source` condition, so tests need no build.
-const conditions = ["source", "node", "default"]
+// `#codec` resolves to TypeScript sources through the `effect-agent-contracts-source` condition, so tests need no build.
+const conditions = ["effect-agent-contracts-source", "node", "default"]
 const fromSources = { resolve: { conditions }, ssr: { resolve: { conditions } } }
 
 // Vite always adds the `node` condition to what it runs in Node, so the portable codec is chosen by name.
@@ -16,6 +16,8 @@ const onPortableCodec = {
 
 export default defineConfig({
   test: {
+    // By default one core of the machine is left idle: on two cores, half of it.
+    maxWorkers: "100%",
     projects: [
       {
         ...fromSources,

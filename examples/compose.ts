@@ -29,5 +29,11 @@ const answer = (question: string) =>
 answer("Write the release notes of version 1.4.0").pipe(
   Effect.flatMap(Console.log),
   Effect.provide([Skills, SkillToolkit.layer, Model]),
+  Effect.catchAll((error) =>
+    Effect.sync(() => {
+      console.error(`${error._tag}: ${error.message}`)
+      process.exitCode = 1
+    })
+  ),
   NodeRuntime.runMain
 )

@@ -6,6 +6,9 @@ import { DeliveryStatus, RegistryClient, SkillCatalog, SkillDelivery } from "eff
 import { Registry, layer as registryLayer } from "./registry.js"
 import { readDirectory } from "./skills.js"
 
+// `npm start | head`: that nobody reads any further is no failure.
+process.stdout.on("error", () => process.exit())
+
 const container = "examples"
 const apiKey = Redacted.make("example-key")
 

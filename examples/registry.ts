@@ -126,8 +126,8 @@ const make = Effect.fnUntraced(function* (apiKey: Redacted.Redacted) {
 const refuse = (status: number, error: DeliveryError.DeliveryError) =>
   Effect.orDie(HttpServerResponse.schemaJson(RegistryApi.ErrorEnvelope)(RegistryApi.errorEnvelope(error), { status }))
 
-/** Serves on a port of the system's choice until the layer closes, to whoever has the key. */
-export const layer = (apiKey: Redacted.Redacted) =>
+/** Serves until the layer closes, to whoever has the key; on a port of the system's choice unless one is given. */
+export const layer = (apiKey: Redacted.Redacted, port = 0) =>
   Layer.scoped(Registry, make(apiKey)).pipe(
-    Layer.provide(NodeHttpServer.layer(() => createServer(), { host: "127.0.0.1", port: 0 }))
+    Layer.provide(NodeHttpServer.layer(() => createServer(), { host: "127.0.0.1", port }))
   )

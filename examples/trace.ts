@@ -1,5 +1,4 @@
 import { FetchHttpClient } from "@effect/platform"
-import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer, Option, Tracer } from "effect"
 import { RegistryClient, SkillDelivery } from "effect-agent-contracts/delivery"
 
@@ -38,4 +37,13 @@ const refreshes = Effect.all([
   Effect.withSpan(SkillDelivery.acquire, "second invocation")
 ])
 
-refreshes.pipe(Effect.provide(Layer.provideMerge(Skills, PrintedSpans)), NodeRuntime.runMain)
+await refreshes.pipe(
+  Effect.provide(Layer.provideMerge(Skills, PrintedSpans)),
+  Effect.catchAll((error) =>
+    Effect.sync(() => {
+      console.error(`${error._tag}: ${error.message}`)
+      process.exitCode = 1
+    })
+  ),
+  Effect.runPromise
+)

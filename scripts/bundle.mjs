@@ -1,9 +1,11 @@
-// Bundles the command line into one directory with everything it needs, so that it starts fast and runs without peers.
+// Bundles the command line into one directory with everything it needs, so that it starts fast and runs without peers:
+// node scripts/bundle.mjs [directory]
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { build } from "esbuild"
 
-const outdir = "dist/bin"
+// The bundle looks for the fixtures two levels up.
+const outdir = process.argv[2] ?? "dist/bin"
 
 /** @type {import("esbuild").BuildOptions & { metafile: true }} */
 const shared = {
@@ -12,7 +14,7 @@ const shared = {
   platform: "node",
   format: "esm",
   target: "node20.19",
-  conditions: ["source", "node"],
+  conditions: ["effect-agent-contracts-source", "node"],
   // Parsing is much of the start. Names stay as they are: a defect's stack has to be readable.
   minifySyntax: true,
   minifyWhitespace: true,

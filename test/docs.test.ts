@@ -1,9 +1,19 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
+import { FetchHttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Layer, Redacted, Schema } from "effect"
+import {
+  DeliveryError,
+  Manifest,
+  RegistryApi,
+  RegistryClient,
+  SkillArchive,
+  Snapshot
+} from "effect-agent-contracts/delivery"
 import ts from "typescript"
 import * as Registry from "../examples/registry.js"
+import * as Loopback from "./support/LoopbackRegistry.js"
 import { run } from "./support/Program.js"
 import * as Skills from "./support/Skills.js"
 
@@ -124,6 +134,101 @@ describe("links in the documentation", () => {
     assert.deepStrictEqual(
       links.filter((link) => !existsSync(link)),
       []
+    )
+  })
+})
+
+describe("the wire format page", () => {
+  const page = readFileSync("docs/wire-format.md", "utf8")
+  const fenced = (language: string) =>
+    [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"))].map(([, text = ""]) => text)
+  const [manifest, batchRequest, batchResponse, envelope, ...more] = fenced("json").map((text) => JSON.parse(text))
+  const decode = <A, I>(schema: Schema.Schema<A, I>) => Schema.decodeUnknownSync(schema, { onExcessProperty: "error" })
+
+  /** The head of a message, its first line aside, by header. */
+  const headers = (message: string) =>
+    Object.fromEntries(
+      message
+        .trim()
+        .split("\n")
+        .slice(1)
+        .map((line) => line.split(/: (.*)/, 2))
+    )
+  const packed = SkillArchive.pack("r1", [
+    {
+      name: "greeting",
+      description: "Greets people",
+      files: { "SKILL.md": "Say hello.\n", "references/tone.md": "Warm, short.\n" }
+    }
+  ])
+
+  it.effect("shows the archive, its manifest and its ETag as they are packed", () =>
+    Effect.gen(function* () {
+      const response = yield* packed
+      const { skills } = decode(Manifest.Manifest)(manifest)
+      const snapshot = yield* Snapshot.verify(response)
+      assert.deepStrictEqual(
+        skills,
+        snapshot.skills.map((skill) => ({
+          ...skill,
+          files: skill.files.map(({ path, sha256, size }) => ({ path, size, sha256 }))
+        }))
+      )
+      assert.deepStrictEqual(fenced("text")[0]?.trim().split("\n"), [
+        ...skills.flatMap((skill) => skill.files.map((file) => Manifest.memberPath(skill, file))),
+        Manifest.path
+      ])
+      const [, answer = "", unchanged = ""] = fenced("http")
+      assert.deepStrictEqual(headers(answer), RegistryApi.snapshotHeaders(response))
+      assert.deepStrictEqual(headers(unchanged), RegistryApi.unchangedHeaders("r1", response.etag))
+    })
+  )
+
+  it.effect("shows a batch and an error as a server writes them", () =>
+    Effect.gen(function* () {
+      const response = yield* packed
+      assert.deepStrictEqual(more, [])
+      assert.strictEqual(decode(RegistryApi.BatchRequest)(batchRequest).containers.length, 3)
+      assert.deepStrictEqual(decode(RegistryApi.BatchResponse)(batchResponse), {
+        containers: [
+          RegistryApi.snapshotEntry("team-skills", response),
+          RegistryApi.unchangedEntry("held", "r1", response.etag),
+          RegistryApi.errorEntry("absent", new DeliveryError.ContainerNotFound({}))
+        ]
+      })
+      assert.deepStrictEqual(
+        decode(RegistryApi.ErrorEnvelope)(envelope),
+        RegistryApi.errorEnvelope(new DeliveryError.RevisionRevoked({}))
+      )
+    })
+  )
+
+  it.scopedLive("shows both requests as a client sends them", () =>
+    Effect.gen(function* () {
+      const { requests, url } = yield* Loopback.LoopbackRegistry
+      const layer = RegistryClient.layer({ apiUrl: url, apiKey: Redacted.make("<key>") })
+      const client = yield* Effect.provide(RegistryClient.RegistryClient, Layer.provide(layer, FetchHttpClient.layer))
+      // Nothing is queued, so both fail; what was asked is recorded all the same.
+      yield* Effect.either(
+        client.get({ containerId: "team-skills", revision: "r1", ifNoneMatch: `"${"0".repeat(64)}"` })
+      )
+      yield* Effect.either(client.batch(decode(RegistryApi.BatchRequest)(batchRequest).containers))
+      const [get, , , batch] = fenced("http")
+      for (const [index, shown] of [get ?? "", batch ?? ""].entries()) {
+        const sent = (yield* requests)[index]
+        assert.strictEqual(shown.split("\n")[0], `${sent?.method} ${sent?.url}`)
+        for (const [name, value] of Object.entries(headers(shown))) assert.strictEqual(sent?.headers[name], value)
+      }
+    }).pipe(Effect.provide(Loopback.layer))
+  )
+
+  it("explains every check as its message does", () => {
+    const rows = [...page.matchAll(/^\| `([\w-]+)` +\| (.*?) +\|$/gm)].map(([, check, meaning]) => [check, meaning])
+    assert.deepStrictEqual(rows, Object.entries(DeliveryError.checkMeanings))
+    const error = new DeliveryError.InvalidSnapshot({ check: "end-record", entry: "x" })
+    assert.strictEqual(
+      error.message,
+      `The snapshot is not valid: end-record (${DeliveryError.checkMeanings["end-record"]}) at "x".`
     )
   })
 })

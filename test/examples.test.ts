@@ -1,10 +1,11 @@
-import { readdirSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { readdirSync, readFileSync } from "node:fs"
 import { FetchHttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { RegistryClient, SkillDelivery } from "effect-agent-contracts/delivery"
 import * as Registry from "../examples/registry.js"
-import { run } from "./support/Program.js"
+import { run, start } from "./support/Program.js"
 import * as Skills from "./support/Skills.js"
 
 const key = "key-of-the-examples"
@@ -43,6 +44,47 @@ describe("npm start", () => {
       }
     })
   )
+
+  it("ends without a word when nobody reads on", () => {
+    const piped = `"${process.execPath}" scripts/run.mjs examples/main.ts | "${process.execPath}" -e ""`
+    const { status, stderr } = spawnSync("sh", ["-c", piped], { encoding: "utf8" })
+    assert.deepStrictEqual([status, stderr], [0, ""])
+  })
+})
+
+describe("npm run registry", () => {
+  const session = /^```console\n(.*?)^```$/ms.exec(readFileSync("README.md", "utf8"))?.[1] ?? ""
+  const [exports, command, output] = [
+    [...session.matchAll(/^\$ export (\w+)=(.*)$/gm)].map(([, name = "", value = ""]) => [name, value] as const),
+    /^\$ node dist\/bin\/agent-contracts\.js (.*)$/m.exec(session)?.[1] ?? "",
+    session.replace(/^\$ .*\n/gm, "")
+  ]
+
+  it.scopedLive("serves the example skills, as the console session of the README shows", () =>
+    Effect.gen(function* () {
+      const line = yield* start("examples/serve.ts", ["0"])
+      const printed = Object.fromEntries(
+        (yield* Effect.all([line, line, line])).map((text) => text.replace("export ", "").split("=", 2))
+      )
+      const withoutPort = (variables: Readonly<Record<string, string>>) =>
+        Object.entries(variables).map(([name, value]) => [name, value.replace(/:\d+$/, "")])
+      assert.deepStrictEqual(withoutPort(printed), withoutPort(Object.fromEntries(exports)))
+
+      const { code, stdout, stderr } = yield* run("src/cli/main.ts", printed, command.split(" "))
+      const withoutTime = (text: string) => text.replace(/checked \S+Z/, "checked")
+      assert.deepStrictEqual([code, stderr, withoutTime(stdout)], [0, "", withoutTime(output)])
+    })
+  )
+
+  it.scopedLive("says in one line that its port is taken", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Registry.Registry
+      const { port } = new URL(url)
+      const ended = yield* run("examples/serve.ts", {}, [port])
+      assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
+      assert.match(ended.stderr, /^Port \d+: .*EADDRINUSE.*\n$/)
+    }).pipe(Effect.provide(registry))
+  )
 })
 
 describe("examples/compose.ts", () => {
@@ -64,13 +106,14 @@ describe("examples/compose.ts", () => {
       assert.include(stdout, "Our skills were withdrawn")
     }).pipe(Effect.provide(registry))
   )
+})
 
-  it.live("names the missing setting and exits with 1", () =>
+describe.each(["examples/compose.ts", "examples/trace.ts"])("%s", (program) => {
+  it.live("names the missing setting in one line and exits with 1", () =>
     Effect.gen(function* () {
-      const { code, stdout, stderr } = yield* run("examples/compose.ts")
-      assert.strictEqual(code, 1)
-      assert.include(stdout + stderr, "INVALID_CONFIG")
-      assert.match(stdout + stderr, /INTELLIGENCE_API_URL|CPK_INTELLIGENCE_/)
+      const { code, stdout, stderr } = yield* run(program)
+      assert.deepStrictEqual([code, stdout], [1, ""])
+      assert.match(stderr, /^INVALID_CONFIG: (CPK_)?INTELLIGENCE_\w+: is not set\n$/)
     })
   )
 })
@@ -90,7 +133,9 @@ describe("examples/trace.ts", () => {
       assert.deepStrictEqual([code, stderr], [0, ""])
       for (const span of [
         "first invocation > SkillDelivery.check > RegistryClient.get",
-        "second invocation > SkillDelivery.check > RegistryClient.get"
+        "second invocation > SkillDelivery.check > RegistryClient.get",
+        '"skills.outcome":"snapshot"',
+        '"skills.outcome":"unchanged"'
       ]) {
         assert.include(stdout, span)
       }
@@ -135,8 +180,16 @@ describe("the registry of the examples", () => {
   )
 })
 
+describe("scripts/run.mjs", () => {
+  it.live("says that there is no such file", () =>
+    Effect.map(run("nothere.ts"), (ended) =>
+      assert.deepStrictEqual(ended, { code: 2, stdout: "", stderr: "nothere.ts: no such file\n" })
+    )
+  )
+})
+
 it("every program of the examples is run here", () => {
   const parts = ["model.ts", "registry.ts", "skills.ts"]
   const programs = readdirSync("examples").filter((file) => file.endsWith(".ts") && !parts.includes(file))
-  assert.sameMembers(programs, ["main.ts", "compose.ts", "swap-layers.ts", "trace.ts"])
+  assert.sameMembers(programs, ["main.ts", "compose.ts", "serve.ts", "swap-layers.ts", "trace.ts"])
 })

@@ -10,7 +10,7 @@ import { makeSha256, sha256Hex as sha256HexAtOnce, sliceBytes, yieldToEventLoop 
  * Hashing is several times faster than inflating, which `sliceBytes` allows for. Between slices V8 also marks garbage, and
  * more slices let it take more of a hash's time.
  */
-const hashSliceBytes = 4 * sliceBytes
+const hashSliceBytes = 2 * sliceBytes
 
 /** Lower-case hex SHA-256 of a short input, at once. */
 export const sha256HexSync = (bytes: Uint8Array): string => sha256HexAtOnce(bytes)

@@ -168,6 +168,9 @@ function* readEndRecord(source: Source) {
   }
   const directoryEnd = fields.directoryStart + fields.directorySize
   if (directoryEnd > end) return yield* broken("end-record")
+  // Gaps are valid between entries and before the first, not here: readers that look for the directory backwards from the
+  // end record would find what lies in between.
+  if (directoryEnd < end) return yield* broken("central-directory")
   const directory: Directory = { start: fields.directoryStart, end: directoryEnd, entries: fields.entries }
   return directory
 }
@@ -331,6 +334,7 @@ function* readHeader(source: Source, directory: Directory, at: number) {
   const dataStart = localNameEnd + view.getUint16(start + 28, true)
   const dataEnd = dataStart + compressedSize
   if (dataEnd > directory.start) return yield* broken("overlap", path)
+  if (compressedSize > longestDeflate(size)) return yield* broken("deflate-stream", path)
   if (!sameBytes(name, bytes.subarray(start + localLength, localNameEnd))) return yield* broken("local-header", path)
 
   let end = dataEnd
@@ -351,6 +355,14 @@ function* readHeader(source: Source, directory: Directory, at: number) {
   const header: Header = { path, isDirectory, method, size, start, dataStart, dataEnd, end }
   return { header, next }
 }
+
+/**
+ * The longest deflate stream taken for `size` bytes. The worst honest encoder writes each byte as a literal of the fixed
+ * code, of 9 bits at most; stored blocks cost 5 bytes in 65,535. The slack is room for the blocks' heads and for some
+ * thousand flushes, of 5 bytes each. What is longer is padded with blocks of nothing, each of which costs the building of
+ * its code: 32 MiB of them take seconds.
+ */
+const longestDeflate = (size: number): number => size + size / 8 + 64 * 1024
 
 function* decodeName(name: Uint8Array) {
   try {

@@ -59,24 +59,35 @@ export const inflateSync: Codec["inflateSync"] = (source, size) => {
 /** zlib's own lower bound of `chunkSize`. */
 const minimumChunk = 64
 
+/** Of a stream, per job of the thread pool: some milliseconds at most of inflating an honest one, 70 of a hostile one. */
+const inputSliceBytes = 256 * 1024
+
 export const inflate: Codec["inflate"] = (source, size) =>
   Effect.async<Uint8Array, InflateError>((resume) => {
     let output: Uint8Array = new Uint8Array(0)
-    // The stream works on the thread pool. One chunk with room for a byte too many, as above: whatever fits comes whole, so
-    // nothing is copied on this thread and no chunks wait for the garbage collector.
+    // The stream works on the thread pool, into one buffer with room for a byte too many, as above: as long as the content
+    // fits, its chunks are parts of this buffer, each behind the last. So nothing is copied on this thread and no buffers
+    // wait for the garbage collector.
     const stream = createInflateRaw({ chunkSize: Math.max(size + 1, minimumChunk) })
     stream.on("data", (chunk: Buffer) => {
-      output = plain(chunk)
+      const first = output.length === 0 ? chunk : output
+      output = new Uint8Array(first.buffer, first.byteOffset, output.length + chunk.length)
       if (output.length <= size) return
       stream.destroy()
       resume(failure("size"))
     })
     stream.on("error", () => resume(failure("stream")))
     stream.on("end", () => {
+      // What follows the end of the stream would be waited for without end.
+      stream.destroy()
       if (stream.bytesWritten !== source.length) resume(failure("stream"))
       else resume(output.length === size ? Effect.succeed(output) : failure("size"))
     })
-    stream.end(source)
+    // Each slice is a job of its own: a job is not interrupted, and a hostile stream can make one of 32 MiB take seconds.
+    for (let start = 0; start < source.length; start += inputSliceBytes) {
+      stream.write(source.subarray(start, start + inputSliceBytes))
+    }
+    stream.end()
     return Effect.sync(() => stream.destroy())
   })
 

@@ -4,17 +4,23 @@
  *
  * @module
  */
+import { stripVTControlCharacters } from "node:util"
 // From modules, not from the index, which brings the parsers of configuration files along.
 import * as Args from "@effect/cli/Args"
+import * as CliConfig from "@effect/cli/CliConfig"
 import * as Command from "@effect/cli/Command"
+import * as CommandDescriptor from "@effect/cli/CommandDescriptor"
+import * as CommandDirective from "@effect/cli/CommandDirective"
+import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, Effect, Option } from "effect"
 import packageJson from "../../package.json" with { type: "json" }
-import type { CliError } from "./CliError.js"
+import { type CliError, UsageError } from "./CliError.js"
 import type { OwnFixtures } from "./ConformanceRun.js"
 import * as Output from "./Output.js"
 import type { Screen } from "./Progress.js"
+import * as Usage from "./Usage.js"
 
 /** What a command line gets from its process. */
 export interface Environment {
@@ -23,100 +29,74 @@ export interface Environment {
   readonly ownFixtures: OwnFixtures
 }
 
-const json = Options.boolean("json").pipe(Options.withDescription("Print JSON, one value a line"))
+/** A flag with a value, as `@effect/cli` knows it: for parsing, and for completions. */
+const valued = (name: string, flag: Usage.Flag) => Options.text(name).pipe(Options.withDescription(flag.description))
+
+const toggle = (name: string, flag: Usage.Flag) => Options.boolean(name).pipe(Options.withDescription(flag.description))
 
 const verify = Command.make(
   "verify",
   {
-    archive: Args.file({ name: "archive.zip" }).pipe(Args.withDescription("The archive to verify")),
-    revision: Options.text("revision").pipe(
-      Options.withDescription("The revision that the archive must be of"),
-      Options.optional
-    ),
-    etag: Options.text("etag").pipe(
-      Options.withDescription("The ETag that the archive must have, with its quotes"),
-      Options.optional
-    ),
-    json
+    archive: Args.file({ name: Usage.verify.argument.name }),
+    revision: valued("revision", Usage.verify.flags.revision).pipe(Options.optional),
+    etag: valued("etag", Usage.verify.flags.etag).pipe(Options.optional),
+    json: toggle("json", Usage.verify.flags.json)
   },
   (options) =>
     Effect.flatMap(
       Effect.promise(() => import("./SkillsVerify.js")),
       (command) => command.run(options)
     )
-).pipe(
-  Command.withDescription(
-    "Verify an archive: the verdict, and its skills and files with their sizes and SHA-256 digests."
-  )
-)
+).pipe(Command.withDescription(Usage.verify.description))
 
 const acquire = ({ screen }: Environment) =>
   Command.make(
     "acquire",
     {
-      apiUrl: Options.text("api-url").pipe(
-        Options.withDescription("The registry (default: INTELLIGENCE_API_URL)"),
-        Options.optional
-      ),
-      containers: Options.text("container").pipe(
-        Options.withDescription("A container; repeat it for a list (default: CPK_INTELLIGENCE_LEARNING_CONTAINER_ID)"),
-        Options.repeated
-      ),
-      revision: Options.text("revision").pipe(
-        Options.withDescription(
-          "Pins the one container to a revision (default: CPK_INTELLIGENCE_SKILLS_REVISION, which a list ignores)"
-        ),
-        Options.optional
-      ),
-      watch: Options.boolean("watch").pipe(
-        Options.withDescription("Check every 5 seconds and print what changes, until interrupted")
-      ),
-      json
+      apiUrl: valued("api-url", Usage.acquire.flags["api-url"]).pipe(Options.optional),
+      containers: valued("container", Usage.acquire.flags.container).pipe(Options.repeated),
+      revision: valued("revision", Usage.acquire.flags.revision).pipe(Options.optional),
+      watch: toggle("watch", Usage.acquire.flags.watch),
+      json: toggle("json", Usage.acquire.flags.json)
     },
     (options) =>
       Effect.flatMap(
         Effect.promise(() => import("./SkillsAcquire.js")),
         (command) => command.run(options, screen)
       )
-  ).pipe(
-    Command.withDescription(
-      "Acquire skills from a registry: the catalog that a model sees, and the status of the delivery. The API key comes from CPK_INTELLIGENCE_API_KEY alone."
-    )
-  )
+  ).pipe(Command.withDescription(Usage.acquire.description))
 
 const conformance = ({ ownFixtures }: Environment) =>
   Command.make(
     "run",
     {
       snapshots: Options.file("snapshots").pipe(
-        Options.withDescription("A snapshots.v1.json to run"),
+        Options.withDescription(Usage.conformanceRun.flags.snapshots.description),
         Options.optional
       ),
       lifecycle: Options.file("lifecycle").pipe(
-        Options.withDescription("A lifecycle.v1.json to run; its replies name cases of the snapshot file"),
+        Options.withDescription(Usage.conformanceRun.flags.lifecycle.description),
         Options.optional
       ),
-      json
+      json: toggle("json", Usage.conformanceRun.flags.json)
     },
     (options) =>
       Effect.flatMap(
         Effect.promise(() => import("./ConformanceRun.js")),
         (command) => command.run(options, ownFixtures)
       )
-  ).pipe(Command.withDescription("Run fixture files against this implementation; without any, the project's own."))
+  ).pipe(Command.withDescription(Usage.conformanceRun.description))
 
 const root = (environment: Environment) =>
-  Command.make("agent-contracts").pipe(
-    Command.withDescription(
-      "The contracts that an agent runtime keeps. Exits with 0 when what was checked is good, 1 when it is bad, 2 when the command was used wrongly, 130 when it was interrupted."
-    ),
+  Command.make(Usage.name).pipe(
+    Command.withDescription(Usage.root.description),
     Command.withSubcommands([
       Command.make("skills").pipe(
-        Command.withDescription("Learned skills: verify an archive, acquire from a registry."),
+        Command.withDescription(Usage.skills.description),
         Command.withSubcommands([verify, acquire(environment)])
       ),
       Command.make("conformance").pipe(
-        Command.withDescription("Language-neutral fixtures of the contracts."),
+        Command.withDescription(Usage.conformance.description),
         Command.withSubcommands([conformance(environment)])
       )
     ])
@@ -124,19 +104,56 @@ const root = (environment: Environment) =>
 
 /** Runs one command line (`process.argv`). What fails is said on standard error. */
 export const run = (argv: ReadonlyArray<string>, environment: Environment) =>
-  Command.run(root(environment), {
-    name: "agent-contracts",
-    version: packageJson.version,
-    executable: "agent-contracts"
-  })(argv).pipe(Effect.tapErrorCause(report))
+  Effect.flatMap(Usage.parse(argv.slice(2)), (request) => {
+    switch (request._tag) {
+      case "Help":
+        return Output.lines(request.lines)
+      case "Version":
+        return Output.lines([packageJson.version])
+      case "Completions":
+        return Effect.flatMap(completions(root(environment), request.shell), Output.lines)
+      case "Run":
+        return execute(root(environment), request.args)
+    }
+  }).pipe(Effect.tapErrorCause(report))
+
+/** What `Command.run` does, without its own reports and built-in flags. */
+const execute = <Name extends string, R, E, A>(command: Command.Command<Name, R, E, A>, args: ReadonlyArray<string>) =>
+  CommandDescriptor.parse(command.descriptor, [Usage.name, ...args], CliConfig.defaultConfig).pipe(
+    Effect.flatMap((directive) =>
+      CommandDirective.isUserDefined(directive)
+        ? command.transform(command.handler(directive.value), directive.value)
+        : Effect.dieMessage("built-in flags are never passed on")
+    )
+  )
+
+const completions = <Name extends string, R, E, A>(command: Command.Command<Name, R, E, A>, shell: string) => {
+  switch (shell) {
+    case "bash":
+      return Effect.map(Command.getBashCompletions(command, Usage.name), withoutBuiltIns)
+    case "fish":
+      return Effect.map(Command.getFishCompletions(command, Usage.name), withoutBuiltIns)
+    case "zsh":
+      return Effect.map(Command.getZshCompletions(command, Usage.name), withoutBuiltIns)
+    default:
+      return new UsageError({ message: "--completions takes bash, fish or zsh" })
+  }
+}
+
+/** `@effect/cli` completes its own flags after every command: a line for each, or words within bash's `opts`. */
+const withoutBuiltIns = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
+  lines
+    .filter((line) => !/(?: -l |^\s*'--)(?:completions|log-level|version|wizard)\b/.test(line))
+    .map((line) => (/^\s*opts=/.test(line) ? line.replace(/ --(?:completions|log-level|version|wizard)\b/g, "") : line))
 
 const report = (cause: Cause.Cause<CliError>): Effect.Effect<void> => {
   if (Cause.isInterruptedOnly(cause)) return Effect.void
   return Option.match(Cause.failureOption(cause), {
     onNone: () => Output.problem(`this is a bug: ${Cause.pretty(cause)}`),
     onSome: (error) => {
-      // `@effect/cli` has already said what it found wrong.
-      if (ValidationError.isValidationError(error)) return Effect.void
+      if (ValidationError.isValidationError(error)) {
+        return Output.problem(stripVTControlCharacters(HelpDoc.toAnsiText(error.error)).trim())
+      }
       switch (error._tag) {
         case "OutputClosed":
         case "Unsuccessful":

@@ -19,23 +19,28 @@ export class OutputClosed extends Data.TaggedError("OutputClosed") {}
 export type CliError = UsageError | Unsuccessful | OutputClosed | DeliveryError | ValidationError.ValidationError
 
 /** 0 and 1 are about what was checked, 2 about how the command was used; the rest follows shells and sysexits. */
-export const exitCode = { good: 0, bad: 1, usage: 2, bug: 70, interrupted: 130, outputClosed: 141 } as const
+export const exitCode = {
+  good: 0,
+  bad: 1,
+  usage: 2,
+  bug: 70,
+  interrupted: 130,
+  outputClosed: 141,
+  terminated: 143
+} as const
 
-const isUsage = Predicate.some([
-  ValidationError.isValidationError,
-  Predicate.isTagged("UsageError"),
-  Predicate.isTagged("INVALID_CONFIG")
-])
+const isUsage = Predicate.or(ValidationError.isValidationError, Predicate.isTagged("UsageError"))
 
-/** The exit code of a finished command. */
-export const toExitCode: (exit: Exit.Exit<unknown, unknown>) => number = Exit.match({
-  onSuccess: () => exitCode.good,
-  onFailure: (cause) =>
-    Option.match(Cause.failureOption(cause), {
-      onNone: () => (Cause.isInterruptedOnly(cause) ? exitCode.interrupted : exitCode.bug),
-      onSome: (error) => {
-        if (isUsage(error)) return exitCode.usage
-        return Predicate.isTagged(error, "OutputClosed") ? exitCode.outputClosed : exitCode.bad
-      }
-    })
-})
+/** The exit code of a finished command; `interrupted` is that of the signal, if one interrupted it. */
+export const toExitCode = (exit: Exit.Exit<unknown, unknown>, interrupted: number = exitCode.interrupted): number =>
+  Exit.match(exit, {
+    onSuccess: () => exitCode.good,
+    onFailure: (cause) =>
+      Option.match(Cause.failureOption(cause), {
+        onNone: () => (Cause.isInterruptedOnly(cause) ? interrupted : exitCode.bug),
+        onSome: (error) => {
+          if (isUsage(error)) return exitCode.usage
+          return Predicate.isTagged(error, "OutputClosed") ? exitCode.outputClosed : exitCode.bad
+        }
+      })
+  })

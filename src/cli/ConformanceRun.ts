@@ -1,7 +1,9 @@
 import { Effect, Option } from "effect"
+import { display } from "../archive/ArchivePath.js"
 import * as LifecycleSuite from "../conformance/LifecycleSuite.js"
 import * as Report from "../conformance/Report.js"
 import * as SnapshotSuite from "../conformance/SnapshotSuite.js"
+import * as Snapshot from "../delivery/Snapshot.js"
 import { Unsuccessful, UsageError } from "./CliError.js"
 import * as InputFile from "./InputFile.js"
 import * as Output from "./Output.js"
@@ -41,10 +43,13 @@ export const run = Effect.fnUntraced(function* ({ json, lifecycle, snapshots }: 
   if (report.failed > 0) return yield* new Unsuccessful()
 })
 
+/** An archive of the most bytes that the contract allows, in base64, and as much again for the rest. */
+const maximumBytes = 2 * Math.ceil(Snapshot.limits.archiveBytes / 3) * 4
+
 const load = <A, E extends { readonly message: string }>(path: string, decode: (text: string) => Effect.Effect<A, E>) =>
-  Effect.flatMap(InputFile.text(path), (text) =>
+  Effect.flatMap(InputFile.text(path, maximumBytes), (text) =>
     Effect.mapError(
       decode(text),
-      (error) => new UsageError({ message: `${path} is not such a fixture file: ${error.message}` })
+      (error) => new UsageError({ message: `${display(path)} is not such a fixture file: ${error.message}` })
     )
   )

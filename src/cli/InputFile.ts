@@ -5,6 +5,7 @@
  */
 import { type Error, FileSystem } from "@effect/platform"
 import { Chunk, Effect, Stream } from "effect"
+import { display } from "../archive/ArchivePath.js"
 import { UsageError } from "./CliError.js"
 
 /** The file's bytes; no more than `limit` are ever read, whatever the file is. */
@@ -15,12 +16,14 @@ export const bytes = (path: string, limit: number): Effect.Effect<Uint8Array, Us
     Effect.mapError(unreadable(path))
   )
 
-export const text = (path: string): Effect.Effect<string, UsageError, FileSystem.FileSystem> =>
-  FileSystem.FileSystem.pipe(
-    Effect.flatMap((fs) => fs.readFileString(path)),
-    Effect.mapError(unreadable(path))
+/** The file's text; of a file of more than `limit` bytes no more is read than shows it. */
+export const text = (path: string, limit: number): Effect.Effect<string, UsageError, FileSystem.FileSystem> =>
+  Effect.flatMap(bytes(path, limit + 1), (content) =>
+    content.length > limit
+      ? new UsageError({ message: `${display(path)} is longer than ${limit} bytes` })
+      : Effect.succeed(new TextDecoder().decode(content))
   )
 
 /** Node's description begins "ENOENT: no such file or directory, open '...'"; the path is said once. */
 const unreadable = (path: string) => (error: Error.PlatformError) =>
-  new UsageError({ message: `cannot read ${path}: ${error.description?.split(",")[0] ?? "unknown reason"}` })
+  new UsageError({ message: `cannot read ${display(path)}: ${error.description?.split(",")[0] ?? "unknown reason"}` })

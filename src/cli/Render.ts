@@ -4,12 +4,12 @@
  * @module
  */
 import { DateTime, Schema } from "effect"
-import { display } from "../archive/ArchivePath.js"
-import { DeliveryError } from "../delivery/DeliveryError.js"
+import { Blocking, DeliveryError } from "../delivery/DeliveryError.js"
 import { DeliveryStatus } from "../delivery/DeliveryStatus.js"
 import type { Skill, VerifiedSnapshot } from "../delivery/Snapshot.js"
 
-const quote = (text: string): string => `"${display(text)}"`
+/** As JSON writes it, so that it can be copied. What steers a terminal is escaped by whoever prints the line. */
+const quote = (text: string): string => JSON.stringify(text)
 
 const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`
 
@@ -39,24 +39,34 @@ export const snapshotJson = ({ etag, revision, skills }: VerifiedSnapshot) => ({
   }))
 })
 
-/** One line; of a list one more for each container. */
-export const statusLines = ({
-  containers = [],
-  ...status
-}: DeliveryStatus): readonly [string, ...ReadonlyArray<string>] => [
-  `status: ${statusLine(status)}`,
-  ...containers.map((container) => `  ${quote(container.containerId)}: ${statusLine(container)}`)
+/** One line; of a list one more for each container. The message of an error that is `reported` elsewhere is left out. */
+export const statusLines = (
+  { containers = [], ...status }: DeliveryStatus,
+  reported?: DeliveryError
+): readonly [string, ...ReadonlyArray<string>] => [
+  `status: ${statusLine(status, reported)}`,
+  ...containers.map((container) => `  ${quote(container.containerId)}: ${statusLine(container, reported)}`)
 ]
 
-const statusLine = (status: Omit<DeliveryStatus, "containers">): string =>
-  [
+const statusLine = ({ lastError, ...status }: Omit<DeliveryStatus, "containers">, reported?: DeliveryError): string => {
+  const error =
+    lastError === undefined || lastError.message === reported?.message
+      ? lastError?.code
+      : `${lastError.code}: ${lastError.message}`
+  const isBlocked = lastError !== undefined && blockingCodes.has(lastError.code)
+  return [
+    // First of all: what is held is not delivered, however good the rest looks.
+    ...(isBlocked ? [`blocked by ${error}`] : []),
     status.initialized ? "initialized" : "not initialized",
     ...(status.revision === undefined ? [] : [`revision ${quote(status.revision)}`]),
     status.mode,
     ...(status.lastCheckedAt === undefined ? [] : [`checked ${DateTime.formatIso(status.lastCheckedAt)}`]),
     ...(status.stale ? ["stale"] : []),
-    ...(status.lastError === undefined ? [] : [`last error ${status.lastError.code}: ${status.lastError.message}`])
+    ...(error === undefined || isBlocked ? [] : [`last error ${error}`])
   ].join(", ")
+}
+
+const blockingCodes: ReadonlySet<string> = new Set(Blocking.members.map((member) => member._tag))
 
 export const statusJson = Schema.encodeSync(DeliveryStatus)
 

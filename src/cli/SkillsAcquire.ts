@@ -1,5 +1,5 @@
 import { FetchHttpClient } from "@effect/platform"
-import { ConfigProvider, DateTime, Effect, Either, Layer, Option } from "effect"
+import { Config, ConfigProvider, DateTime, Effect, Either, Layer, Option } from "effect"
 import type { DeliveryError } from "../delivery/DeliveryError.js"
 import * as DeliveryStatus from "../delivery/DeliveryStatus.js"
 import * as RegistryClient from "../delivery/RegistryClient.js"
@@ -59,14 +59,23 @@ const watchInterval = "5 seconds"
 export const watch = Effect.fnUntraced(function* (observe: Observe, json: boolean) {
   const first = yield* observe
   yield* print(first, json)
+  yield* reportFailure(first, json)
   return yield* Effect.iterate(first, {
     while: () => true,
     body: (before) =>
       Effect.tap(Effect.delay(observe, watchInterval), (after) =>
-        isChange(before, after) ? printChange(before, after, json) : Effect.void
+        isChange(before, after)
+          ? Effect.zipRight(printChange(before, after, json), reportFailure(after, json))
+          : Effect.void
       )
   })
 })
+
+/** A watch does not end by a failure, so nobody else says what it was; JSON has said it. */
+const reportFailure = ({ acquired }: Observation, json: boolean) => {
+  const error = failure(acquired)
+  return error === undefined || json ? Effect.void : Output.problem(Render.errorLine(error))
+}
 
 /** A later check that found the same is no change. */
 const isChange = (before: Observation, after: Observation): boolean =>
@@ -75,6 +84,9 @@ const isChange = (before: Observation, after: Observation): boolean =>
 
 const snapshot = ({ acquired }: Observation): VerifiedSnapshot | undefined =>
   Either.getOrElse(acquired, () => undefined)
+
+const failure = (acquired: Observation["acquired"]): DeliveryError | undefined =>
+  Option.getOrUndefined(Either.getLeft(acquired))
 
 const withoutTime = ({ containers, lastCheckedAt: _, ...status }: DeliveryStatus.DeliveryStatus) => ({
   ...status,
@@ -93,12 +105,12 @@ const print = ({ acquired, status }: Observation, json: boolean) => {
     onLeft: () => [],
     onRight: (snapshot) => [SkillCatalog.text(snapshot), ""]
   })
-  return Output.lines([...catalog, ...Render.statusLines(status)])
+  return Output.lines([...catalog, ...Render.statusLines(status, failure(acquired))])
 }
 
 const printChange = (before: Observation, after: Observation, json: boolean) => {
   if (json) return print(after, json)
-  const [status, ...parts] = Render.statusLines(after.status)
+  const [status, ...parts] = Render.statusLines(after.status, failure(after.acquired))
   return Effect.flatMap(DateTime.now, (now) =>
     Output.lines([
       `${DateTime.formatIso(now)} ${status}`,
@@ -108,20 +120,51 @@ const printChange = (before: Observation, after: Observation, json: boolean) => 
   )
 }
 
-/** The services from the environment's settings, each of which a flag replaces. */
+/** The settings, each with the flag that replaces it. */
+const flagOf: Readonly<Record<string, string>> = {
+  INTELLIGENCE_API_URL: "--api-url",
+  CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "--container",
+  CPK_INTELLIGENCE_SKILLS_REVISION: "--revision"
+}
+
+const required = ["INTELLIGENCE_API_URL", "CPK_INTELLIGENCE_API_KEY", "CPK_INTELLIGENCE_LEARNING_CONTAINER_ID"]
+
+/** The services from the environment's settings and the flags. */
 const layer = ({ apiUrl, containers, revision, watch }: Options) => {
-  const flags = new Map([
+  const flags = new Map<string, string>([
     ...Option.toArray(apiUrl).map((value) => ["INTELLIGENCE_API_URL", value] as const),
     ...containers.map((value) => ["CPK_INTELLIGENCE_LEARNING_CONTAINER_ID", value] as const),
     ...Option.toArray(revision).map((value) => ["CPK_INTELLIGENCE_SKILLS_REVISION", value] as const)
   ])
   const settings = ConfigProvider.orElse(ConfigProvider.fromMap(flags), ConfigProvider.fromEnv)
-  return SkillDelivery.layerConfig({
+  const services = SkillDelivery.layerConfig({
     // One container is the single form, several are a list (contract, Lifecycle 12).
     ...(containers.length > 1 ? { containers } : {}),
     ...(watch ? { freshness: 0 } : {})
   }).pipe(
     Layer.provide([RegistryClient.layerConfig, SnapshotCache.layerConfig]),
-    Layer.provide([FetchHttpClient.layer, Layer.setConfigProvider(settings)])
+    Layer.provide([FetchHttpClient.layer, Layer.setConfigProvider(settings)]),
+    Layer.mapError((error) => {
+      // A list has no variable; its container ids come from flags alone.
+      const flag = flags.has(error.setting)
+        ? flagOf[error.setting]
+        : /^containers?$/.test(error.setting) && "--container"
+      return unusable(`${flag || error.setting}: ${error.problem}`)
+    })
   )
+  return Layer.unwrapEffect(Effect.as(requireAll(settings), services))
 }
+
+/** All that is missing at once, not one per attempt. */
+const requireAll = Effect.fnUntraced(function* (settings: ConfigProvider.ConfigProvider) {
+  const missing = yield* Effect.filter(required, (variable) => Effect.isFailure(settings.load(Config.string(variable))))
+  if (missing.length === 0) return
+  const remedies = missing.map((variable) => {
+    const flag = flagOf[variable]
+    return `set ${variable}${flag === undefined ? "" : ` or give ${flag}`}`
+  })
+  return yield* unusable(remedies.join("; "))
+})
+
+/** A setting that cannot be used is wrong usage; the same code in a registry's answer is not, and takes another way. */
+const unusable = (problem: string) => new UsageError({ message: `INVALID_CONFIG: ${problem}` })

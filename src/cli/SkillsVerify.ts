@@ -1,4 +1,5 @@
 import { Effect, Option } from "effect"
+import { display } from "../archive/ArchivePath.js"
 import * as Snapshot from "../delivery/Snapshot.js"
 import * as InputFile from "./InputFile.js"
 import * as Output from "./Output.js"
@@ -22,10 +23,10 @@ export const run = Effect.fnUntraced(function* ({ archive, json, ...expected }: 
     Effect.tapError((error) =>
       json
         ? Output.json({ verdict: "invalid", archive, error: Render.errorJson(error) })
-        : Output.lines([`invalid   ${archive}`])
+        : Output.lines([`invalid   ${display(archive)}`])
     )
   )
   yield* json
     ? Output.json({ verdict: "valid", archive, archiveBytes: bytes.length, ...Render.snapshotJson(snapshot) })
-    : Output.lines([`valid     ${archive} (${bytes.length} bytes)`, ...Render.snapshotLines(snapshot)])
+    : Output.lines([`valid     ${display(archive)} (${bytes.length} bytes)`, ...Render.snapshotLines(snapshot)])
 })

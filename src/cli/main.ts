@@ -8,7 +8,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
 import { Effect, Logger } from "effect"
 import * as Cli from "./Cli.js"
-import { toExitCode } from "./CliError.js"
+import { exitCode, toExitCode } from "./CliError.js"
 
 // A reader that goes away is found where it is written to; without a listener it would be an uncaught exception.
 const ignore = () => {}
@@ -23,7 +23,7 @@ const environment: Cli.Environment = {
   ownFixtures: { snapshots: fixture("snapshots.v1.json"), lifecycle: fixture("lifecycle.v1.json") }
 }
 
-/** `@effect/cli` colours its texts whether or not anybody can see colours. */
+/** The logger looks at standard output for whether anybody can see colours, and writes to standard error. */
 const withPlainText = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.consoleWith((console) => {
     const plain = (stream: NodeJS.WriteStream, line: unknown) =>
@@ -45,8 +45,14 @@ const program = Cli.run(process.argv, environment).pipe(
   ])
 )
 
+// Both signals interrupt; only the exit code tells them apart.
+let interrupted: number = exitCode.interrupted
+process.once("SIGTERM", () => {
+  interrupted = exitCode.terminated
+})
+
 NodeRuntime.runMain(program, {
   disableErrorReporting: true,
   disablePrettyLogger: true,
-  teardown: (exit, end) => end(toExitCode(exit))
+  teardown: (exit, end) => end(toExitCode(exit, interrupted))
 })

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Effect, ParseResult, Predicate, Schema } from "effect"
+import { type Array as Arr, Effect, ParseResult, Predicate, Schema } from "effect"
 
 /** The contract that the fixture files of this package are about (contract, Fixture files). */
 export const contract = "copilotkit-learned-skills-v1"
@@ -39,6 +39,9 @@ const parse = Schema.decodeUnknown(Schema.parseJson())
  */
 export const decode = Effect.fn("FixtureFile.decode")(function* <A, I>(schema: Schema.Schema<A, I>, text: string) {
   const json = yield* parse(text).pipe(Effect.mapError(() => new FixtureError({ problems: ["the file is not JSON"] })))
+  if (isDeeperThan(json, maximumDepth)) {
+    return yield* new FixtureError({ problems: [`the file is nested more than ${maximumDepth} levels deep`] })
+  }
   return yield* Schema.decodeUnknown(schema, { errors: "all" })(json).pipe(
     Effect.mapError((error) => {
       const [first, ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error).map((issue) => problem(json, issue))
@@ -47,13 +50,38 @@ export const decode = Effect.fn("FixtureFile.decode")(function* <A, I>(schema: S
   )
 })
 
+/** One of many words. A wrong one is a single problem that lists them, not a problem for each. */
+export const oneOf = <Words extends Arr.NonEmptyReadonlyArray<string>>(words: Words) =>
+  Schema.Literal(...words).annotations({
+    message: ({ actual }) => ({
+      message: `expected one of ${words.join(", ")}, got ${typeof actual === "string" ? JSON.stringify(actual) : typeof actual}`,
+      override: true
+    })
+  })
+
+/** Far more than any fixture needs. Problems are described by recursion over what is wrong, which must end. */
+const maximumDepth = 100
+
+const isDeeperThan = (value: unknown, levels: number): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((member) => isDeeperThan(member, levels - 1)))
+
+/** What is expected of a whole case, or what is there instead, can be pages long. */
+const maximumDescription = 1000
+
+const describeIssue = ({ _tag, message }: ParseResult.ArrayFormatterIssue): string => {
+  if (_tag === "Missing") return "is missing"
+  return message.length > maximumDescription ? "has another shape" : message
+}
+
 const problem = (json: unknown, issue: ParseResult.ArrayFormatterIssue): string => {
   const [list, index, ...inCase] = issue.path
   const place =
     list === "cases" && typeof index === "number"
       ? [describeCase(json, index), member(inCase)].filter((part) => part !== "").join(": ")
       : member(issue.path)
-  return `${place === "" ? "the file" : place}: ${issue._tag === "Missing" ? "is missing" : issue.message}`
+  return `${place === "" ? "the file" : place}: ${describeIssue(issue)}`
 }
 
 const describeCase = (json: unknown, index: number): string => {

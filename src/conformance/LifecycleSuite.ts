@@ -37,7 +37,7 @@ export const Expectation = Schema.Struct({
   /** The revision that the acquire succeeds with; beside an `error`, the revision that the status shows. */
   revision: Schema.optionalWith(Schema.String, { exact: true }),
   /** The acquire fails with it. Absent: the acquire succeeds. */
-  error: Schema.optionalWith(DeliveryCode, { exact: true }),
+  error: Schema.optionalWith(FixtureFile.oneOf(DeliveryCode.literals), { exact: true }),
   initialized: Schema.optionalWith(Schema.Boolean, { exact: true }),
   stale: Schema.optionalWith(Schema.Boolean, { exact: true }),
   /** ISO 8601 or milliseconds of the virtual clock; null: never checked. */

@@ -18,9 +18,9 @@ export const SnapshotCase = Schema.Struct({
   archiveBase64: Schema.Uint8ArrayFromBase64.annotations({ message: () => "is not base64" }),
   revision: Schema.String,
   etag: Schema.String,
-  expected: Schema.Literal("valid", ...DeliveryCode.literals),
+  expected: FixtureFile.oneOf(["valid", ...DeliveryCode.literals]),
   /** The rule that must be the broken one. Ours: other implementations need not name rules as we do. */
-  check: Schema.optionalWith(SnapshotCheck, { exact: true })
+  check: Schema.optionalWith(FixtureFile.oneOf(SnapshotCheck.literals), { exact: true })
 })
 export type SnapshotCase = typeof SnapshotCase.Type
 

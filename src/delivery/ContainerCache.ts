@@ -4,8 +4,21 @@
  *
  * @module
  */
-import { Deferred, type Duration, Effect, FiberId, Metric, Option, type Redacted, type Scope } from "effect"
+import {
+  Cause,
+  Deferred,
+  type Duration,
+  Effect,
+  Exit,
+  Fiber,
+  FiberId,
+  Metric,
+  Option,
+  type Redacted,
+  type Scope
+} from "effect"
 import type { ContainerState, Restored } from "./ContainerState.js"
+import * as Detached from "./Detached.js"
 import * as Snapshot from "./Snapshot.js"
 import { SnapshotCache } from "./SnapshotCache.js"
 import * as SnapshotRecord from "./SnapshotRecord.js"
@@ -16,11 +29,20 @@ export const failures = Metric.counter("effect_agent_contracts_snapshot_cache_fa
   incremental: true
 })
 
+/** A failure has a reason that is safe to show; anything else is the store's own doing. */
+const reasonOf = (cause: Cause.Cause<{ readonly reason: string }>): string =>
+  Option.match(Cause.failureOption(cause), {
+    onNone: () => (Cause.isInterruptedOnly(cause) ? "interrupted" : "defect"),
+    onSome: ({ reason }) => reason
+  })
+
 export interface ContainerCache {
   /** False when nothing outlives the process. */
   readonly persistent: boolean
   /** What the store holds; nothing when it is empty, broken, tampered with or not done within the limit. */
   readonly restore: (limit: Duration.Duration) => Effect.Effect<Restored>
+  /** Whether the store is without what was last to be written, because that write failed. */
+  readonly isBehind: () => boolean
   /**
    * Queues a write of the state as it will be when the write begins; the inner effect waits for that write. A call while
    * another write waits for its turn shares that one, and no write is undone by interrupting whoever waits for it.
@@ -39,7 +61,12 @@ export const make = Effect.fnUntraced(function* (options: {
   const { key, sealingKey, timeout } = options
   const cache = yield* SnapshotCache
   if (!cache.persistent) {
-    return { persistent: false, restore: () => Effect.succeed({}), save: () => Effect.succeed(Effect.void) }
+    return {
+      persistent: false,
+      restore: () => Effect.succeed({}),
+      isBehind: () => false,
+      save: () => Effect.succeed(Effect.void)
+    }
   }
 
   const slot = SnapshotRecord.slot(key, sealingKey)
@@ -74,19 +101,12 @@ export const make = Effect.fnUntraced(function* (options: {
   })
 
   const restore = (limit: Duration.Duration) =>
-    load.pipe(
-      // A store that hangs may be deaf to interruption as well: nobody waits for it.
-      Effect.disconnect,
-      Effect.timeoutOption(limit),
-      Effect.flatMap(
-        Option.match({
-          onNone: () => Effect.as(report("load", "timeout"), {}),
-          onSome: (restored) => Effect.succeed(restored)
-        })
-      ),
-      Effect.catchAll((error) => Effect.as(report("load", error.reason), {})),
-      Effect.catchAllDefect(() => Effect.as(report("load", "defect"), {}))
-    )
+    Effect.flatMap(Effect.timeoutOption(Detached.exit(load), limit), (ended): Effect.Effect<Restored> => {
+      if (Option.isNone(ended)) return Effect.as(report("load", "timeout"), {})
+      return Exit.isSuccess(ended.value)
+        ? Effect.succeed(ended.value.value)
+        : Effect.as(report("load", reasonOf(ended.value.cause)), {})
+    })
 
   const record = ({ archive, checkedAt, denial, held }: ContainerState): SnapshotRecord.SnapshotRecord => ({
     ...(held === undefined || archive === undefined || checkedAt === undefined
@@ -95,14 +115,24 @@ export const make = Effect.fnUntraced(function* (options: {
     ...(denial === undefined ? {} : { denial })
   })
 
-  const write = (state: () => ContainerState) =>
-    Effect.suspend(() => SnapshotRecord.seal(key, record(state()), sealingKey)).pipe(
-      Effect.flatMap((sealed) => cache.save(slot, sealed)),
-      Effect.timeoutOption(timeout),
-      Effect.flatMap(Option.match({ onNone: () => report("save", "timeout"), onSome: () => Effect.void })),
-      Effect.catchAll((error) => report("save", error.reason)),
-      Effect.catchAllDefect(() => report("save", "defect"))
+  let isBehind = false
+  const write = Effect.fnUntraced(function* (state: () => ContainerState) {
+    const fiber = yield* Effect.forkDaemon(
+      Effect.flatMap(
+        Effect.suspend(() => SnapshotRecord.seal(key, record(state()), sealingKey)),
+        (sealed) => cache.save(slot, sealed)
+      )
     )
+    const ended = yield* Effect.timeoutOption(Fiber.await(fiber), timeout)
+    isBehind = Option.isNone(ended) || Exit.isFailure(ended.value)
+    if (Option.isNone(ended)) {
+      yield* report("save", "timeout")
+      // To its real end, also where the store is deaf: a later write must not be overtaken by this one.
+      yield* Fiber.interrupt(fiber)
+    } else if (Exit.isFailure(ended.value)) {
+      yield* report("save", reasonOf(ended.value.cause))
+    }
+  })
 
   let queued: Deferred.Deferred<void> | undefined
   const save = (state: () => ContainerState) =>
@@ -127,5 +157,5 @@ export const make = Effect.fnUntraced(function* (options: {
     turn.withPermits(1)(Effect.void).pipe(Effect.interruptible, Effect.timeoutOption(timeout))
   )
 
-  return { persistent: true, restore, save }
+  return { persistent: true, restore, isBehind: () => isBehind, save }
 })

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { DateTime, Either } from "effect"
+import { DateTime } from "effect"
 import type { Blocking, DeliveryError, Transient } from "./DeliveryError.js"
 import { InvalidSnapshot, isBlocking } from "./DeliveryError.js"
 import type { ContainerStatus } from "./DeliveryStatus.js"
@@ -102,13 +102,6 @@ export const settle = (state: ContainerState, outcome: Outcome, now: number): Co
 
 /** The failure that a status shows. */
 export const lastError = (state: ContainerState): DeliveryError | undefined => state.denial ?? state.trouble
-
-/** What an acquire gets once its check has ended; nothing only before any check has. */
-export const result = (state: ContainerState): Either.Either<VerifiedSnapshot, DeliveryError> | undefined => {
-  if (state.denial !== undefined) return Either.left(state.denial)
-  if (state.held !== undefined) return Either.right(state.held)
-  return state.trouble === undefined ? undefined : Either.left(state.trouble)
-}
 
 export const status = (state: ContainerState): ContainerStatus => {
   const error = lastError(state)

@@ -66,6 +66,58 @@ export const SnapshotCheck = Schema.Literal(
 )
 export type SnapshotCheck = typeof SnapshotCheck.Type
 
+/** What was found where a check failed, in half a sentence: for messages, and for whoever documents the checks. */
+export const checkMeanings = {
+  "archive-size": "the archive is longer than 32 MiB",
+  "entry-count": "the archive has more than 1,000 entries",
+  "decoded-size": "the entries decode to more than 32 MiB",
+  "end-record": "no valid ZIP end record: not a ZIP archive, or cut short",
+  "archive-comment": "the archive comment holds a second end record",
+  "central-directory": "the central directory is damaged, or has another length than its headers",
+  zip64: "the ZIP64 records are missing, damaged, or disagree with the plain ones",
+  "split-archive": "the archive is one part of several",
+  encrypted: "the entry is encrypted",
+  method: "the entry is compressed with another method than deflate",
+  "entry-name": "the entry's name is not UTF-8",
+  "entry-path": "the entry's name is not a safe relative path",
+  "duplicate-entry": "two entries have this name",
+  "file-and-directory": "a file and a directory have this name",
+  "entry-type": "the entry is a link or a special file",
+  "directory-bytes": "the directory has bytes",
+  "local-header": "the entry's local header disagrees with the central directory",
+  "data-descriptor": "the entry's data descriptor disagrees with the central directory",
+  overlap: "the entry overlaps another one or the central directory",
+  "deflate-stream": "the compressed data is damaged, or does not end where it should",
+  "entry-size": "the entry has another size than its header says",
+  "etag-format": "the ETag is not 64 lower-case hex digits in quotes",
+  "etag-mismatch": "the ETag is not the SHA-256 of the archive: damaged, compressed or changed on the way",
+  "manifest-missing": "the archive has no manifest.json",
+  "manifest-encoding": "the manifest is not UTF-8, or starts with a byte order mark",
+  "manifest-json": "the manifest is not a JSON object",
+  "manifest-shape": "the manifest lacks a member, has one of another type, or lists too many files",
+  "manifest-revision": "the manifest is of another revision than the answer",
+  "skill-name": "the skill's name is not a safe path component",
+  "skill-order": "the skills are not in ascending order, or one is there twice",
+  "skill-md-missing": "the skill has no SKILL.md",
+  "skill-md-encoding": "the skill's SKILL.md is not UTF-8",
+  "file-path": "the path in the manifest is not a safe relative path",
+  "file-order": "the skill's files are not in ascending order, or one is there twice",
+  "file-missing": "the manifest lists a file that the archive does not have",
+  "file-unlisted": "the archive has a file that the manifest does not list",
+  "file-size": "the file has another size than the manifest says",
+  "file-digest": "the file has another SHA-256 than the manifest says",
+  "content-type": "the server did not answer with a snapshot; check the API URL",
+  "etag-header": "the answer has no strong ETag header",
+  "revision-header": "the answer has no revision header",
+  "pinned-revision": "the answer is of another revision than the pinned one",
+  "unchanged-unasked": "the server says unchanged, but no ETag was sent",
+  "unchanged-mismatch": "the server says unchanged, but of another ETag than was sent",
+  "body-size": "the answer is longer than its bound",
+  "body-json": "the batch answer is not JSON",
+  "batch-shape": "the batch answer has other entries than were asked for, or of another shape",
+  "batch-base64": "an archive in the batch answer is not canonical base64, or too long"
+} as const satisfies Record<SnapshotCheck, string>
+
 const retryable = (value: boolean) =>
   Schema.propertySignature(Schema.Boolean).pipe(Schema.withConstructorDefault(() => value))
 
@@ -201,7 +253,7 @@ export class InvalidSnapshot extends Schema.TaggedError<InvalidSnapshot>()("INVA
   container
 }) {
   override get message(): string {
-    const check = this.check === undefined ? "" : `: ${this.check}`
+    const check = this.check === undefined ? "" : `: ${this.check} (${checkMeanings[this.check]})`
     const entry = this.entry === undefined ? "" : ` at "${this.entry}"`
     return `The snapshot is not valid${check}${entry}${about(this)}.`
   }

@@ -6,6 +6,7 @@
  */
 import { Effect, Encoding, Schema } from "effect"
 import { DeliveryCode, type DeliveryError, InvalidConfig, isBlocking } from "./DeliveryError.js"
+import * as Manifest from "./Manifest.js"
 import { limits, type SnapshotResponse } from "./Snapshot.js"
 
 /** One container, relative to the API URL, as a router's pattern. `GET`, with the pin in the query `revision`. */
@@ -42,18 +43,14 @@ export const maximumBatchBytes = (containers: number): number =>
 const isContainerId = (id: string) =>
   id.trim() !== "" && id !== "." && id !== ".." && !/[\p{Control}\p{Surrogate}]/u.test(id)
 
-// Lone surrogates cannot be sent: a query or a JSON body would say another revision.
-const isRevision = (revision: string) => revision.trim() !== "" && !/\p{Surrogate}/u.test(revision)
-
 const containerProblem = "must not be blank, `.` or `..`, and must be well-formed Unicode without control characters"
-const revisionProblem = "must not be blank, and must be well-formed Unicode"
 const batchProblem = `must be 1 to ${maximumBatch} containers, each named once`
 
 /** An opaque container id: not blank, not `.` or `..`, well-formed Unicode without control characters. */
 export const ContainerId = Schema.String.pipe(Schema.filter(isContainerId, { message: () => containerProblem }))
 
-/** An opaque revision: not blank. */
-export const Revision = Schema.String.pipe(Schema.filter(isRevision, { message: () => revisionProblem }))
+/** An opaque revision: not blank, well-formed Unicode. The manifest's rule, so that whatever is verified can be pinned. */
+export const Revision = Manifest.Revision
 
 /** A strong ETag: 64 lower-case hex digits in quotes. */
 export const ETag = Schema.String.pipe(Schema.pattern(/^"[0-9a-f]{64}"$/))
@@ -87,8 +84,8 @@ export const validateSelection = (
 ): Effect.Effect<ReadonlyArray<SnapshotRequest>, InvalidConfig> => {
   for (const { containerId, ifNoneMatch, revision } of requests) {
     if (!isContainerId(containerId)) return new InvalidConfig({ setting: "container", problem: containerProblem })
-    if (revision !== undefined && !isRevision(revision)) {
-      return new InvalidConfig({ setting: "revision", problem: revisionProblem, container: containerId })
+    if (revision !== undefined && !Schema.is(Revision)(revision)) {
+      return new InvalidConfig({ setting: "revision", problem: Manifest.revisionProblem, container: containerId })
     }
     if (ifNoneMatch !== undefined && !Schema.is(ETag)(ifNoneMatch)) {
       return new InvalidConfig({ setting: "ifNoneMatch", problem: "must be a strong ETag", container: containerId })

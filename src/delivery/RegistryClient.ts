@@ -156,7 +156,7 @@ const encodeBatchRequest = Schema.encodeSync(RegistryApi.BatchRequest)
 /** Writes how a call ended to its span. */
 const observed = <A extends { readonly _tag: string }, R>(call: Effect.Effect<A, DeliveryError, R>) =>
   call.pipe(
-    Effect.tap((reply) => Effect.annotateCurrentSpan("skills.outcome", reply._tag)),
+    Effect.tap((reply) => Effect.annotateCurrentSpan("skills.outcome", reply._tag.toLowerCase())),
     Effect.tapError((error) => Effect.annotateCurrentSpan("skills.outcome", error._tag))
   )
 
@@ -173,9 +173,12 @@ const parseApiUrl = (apiUrl: string, setting: string): Either.Either<string, Inv
 
 /** The key as it can stand in a header. A failure does not quote it. */
 const parseApiKey = (apiKey: Redacted.Redacted<string>, setting: string) =>
-  /^[\x21-\x7e]+$/.test(Redacted.value(apiKey))
+  // A plain string, as JavaScript may give it, could be printed by whoever holds it.
+  Redacted.isRedacted(apiKey) && /^[\x21-\x7e]+$/.test(Redacted.value(apiKey))
     ? Either.right(apiKey)
-    : Either.left(new InvalidConfig({ setting, problem: "must be visible ASCII, without spaces or line breaks" }))
+    : Either.left(
+        new InvalidConfig({ setting, problem: "must be Redacted visible ASCII, without spaces or line breaks" })
+      )
 
 const deriveSealingKey = (apiKey: Redacted.Redacted<string>): Redacted.Redacted<Uint8Array> => {
   const utf8 = new TextEncoder()

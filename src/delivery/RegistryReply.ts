@@ -7,12 +7,13 @@
 
 import type { HttpClientError, HttpClientResponse } from "@effect/platform"
 import { Data, Effect, Either, Option, Predicate, Schema, Stream } from "effect"
-import { decodeBase64, yieldToEventLoop } from "#codec"
+import { yieldToEventLoop } from "#codec"
+import * as Base64 from "../archive/Base64.js"
+import * as BoundedJson from "../archive/BoundedJson.js"
 import {
   AuthenticationFailed,
   AuthorizationFailed,
-  type Blocking,
-  DeliveryCode,
+  Blocking,
   type DeliveryError,
   Denial,
   fromCode,
@@ -98,19 +99,15 @@ export const readBatch = Effect.fnUntraced(function* (
   if (response.status !== 200) return yield* readRefusal(response, {})
   if (mediaType(response) !== RegistryApi.mediaTypes.json) return yield* new InvalidSnapshot({ check: "content-type" })
   const bytes = yield* readWhole(response, RegistryApi.maximumBatchBytes(requests.length), {}, onBytes)
-  const body = parseJson(bytes)
-  if (Option.isNone(body)) return yield* new InvalidSnapshot({ check: "body-json" })
-  const replies = yield* Effect.either(readEntries(body.value, requests))
-  return {
-    _tag: "Batch",
-    replies: Either.getOrElse(replies, (malformed) =>
-      requests.map(({ containerId: container }) => {
-        const denial = carriedDenial(body.value, container)
-        const check = malformed.container === container ? malformed.check : "batch-shape"
-        return Either.left(denial ?? new InvalidSnapshot({ check, container }))
-      })
-    )
-  }
+  const body = yield* Effect.mapError(
+    BoundedJson.parse(bytes),
+    ({ reason }) => new InvalidSnapshot({ check: reason === "syntax" ? "body-json" : "batch-shape" })
+  )
+  const entries = entriesOf(body)
+  const replies = yield* readEntries(entries, requests).pipe(
+    Effect.catchTag("MalformedBatch", (malformed) => salvage(entries, requests, malformed))
+  )
+  return { _tag: "Batch", replies }
 })
 
 /** A connection that could not be made or broke. */
@@ -147,6 +144,7 @@ const readMetadata = ({ headers }: Response, request: RegistryApi.SnapshotReques
 /** Every answer that is neither 200 nor, for one container, 304. */
 const readRefusal = (response: Response, about: About): Effect.Effect<Denied, DeliveryError> => {
   const { status } = response
+  if (status === 101) return Effect.zipRight(closeUpgraded(response), new UnsupportedServer({ status, ...about }))
   if (status === 401) return new AuthenticationFailed(about)
   if (status === 403) return Effect.succeed(denied(response, about))
   // A browser's fetch gives 0 for a redirect that it was told not to follow.
@@ -156,6 +154,17 @@ const readRefusal = (response: Response, about: About): Effect.Effect<Denied, De
     Effect.fail(Option.getOrElse(error, () => new UnsupportedServer({ status, ...about })))
   )
 }
+
+/**
+ * `NodeHttpClient.layer` gives an upgrade, which nobody asked for, as a response whose body has ended. The socket has then
+ * left agent and request, so that neither the end of the body nor the abort of the request closes it, nor the layer's end:
+ * only destroying the message itself does, as long as the body is unread. Other clients refuse an upgrade on their own.
+ */
+const closeUpgraded = (response: Response): Effect.Effect<void> =>
+  Effect.sync(() => {
+    const message = Predicate.hasProperty(response, "source") ? response.source : undefined
+    if (Predicate.hasProperty(message, "destroy") && Predicate.isFunction(message.destroy)) message.destroy()
+  })
 
 const denied = (response: Response, about: About): Denied => {
   const denial = new AuthorizationFailed(about)
@@ -188,16 +197,22 @@ class MalformedBatch extends Data.TaggedError("MalformedBatch")<{
   readonly container?: string
 }> {}
 
+/** The list of a batch's body, whatever is in it; empty where there is no list. */
+const entriesOf = (body: unknown): ReadonlyArray<unknown> =>
+  Predicate.hasProperty(body, "containers") && Array.isArray(body.containers) ? body.containers : []
+
 /** The entries of a well-formed batch. Any flaw makes the whole batch malformed. */
 const readEntries = Effect.fnUntraced(function* (
-  body: unknown,
+  carried: ReadonlyArray<unknown>,
   requests: ReadonlyArray<RegistryApi.SnapshotRequest>
 ): Effect.fn.Return<BatchReply["replies"], MalformedBatch> {
-  const entries = Option.getOrUndefined(decodeBatch(body))?.containers
-  if (entries?.length !== requests.length) return yield* new MalformedBatch({ check: "batch-shape" })
+  // Before anything is decoded: a body has room for far more entries than were asked for.
+  if (carried.length !== requests.length) return yield* new MalformedBatch({ check: "batch-shape" })
+  const entries = decodeEntries(carried)
+  if (Option.isNone(entries)) return yield* new MalformedBatch({ check: "batch-shape" })
   const replies: Array<BatchReply["replies"][number]> = []
   for (const [index, request] of requests.entries()) {
-    const entry = entries[index]
+    const entry = entries.value[index]
     const container = request.containerId
     if (entry?.containerId !== container) return yield* new MalformedBatch({ check: "batch-shape", container })
     if (entry.status === "error") {
@@ -205,56 +220,65 @@ const readEntries = Effect.fnUntraced(function* (
       continue
     }
     const { etag, revision } = entry
-    if (request.revision !== undefined && revision !== request.revision) {
-      return yield* new MalformedBatch({ check: "pinned-revision", container })
-    }
+    const accept = (reply: SnapshotReply) =>
+      request.revision === undefined || request.revision === revision
+        ? Either.right(reply)
+        : Either.left(new InvalidSnapshot({ check: "pinned-revision", container }))
     if (entry.status === "unchanged") {
       if (request.ifNoneMatch === undefined) return yield* new MalformedBatch({ check: "unchanged-unasked", container })
       if (etag !== request.ifNoneMatch) return yield* new MalformedBatch({ check: "unchanged-mismatch", container })
-      replies.push(Either.right({ _tag: "Unchanged", revision, etag }))
+      replies.push(accept({ _tag: "Unchanged", revision, etag }))
       continue
     }
-    const archive = decodeBase64(entry.bytesBase64)
+    const archive = Option.getOrUndefined(yield* Base64.decode(entry.bytesBase64))
     if (archive === undefined || archive.length > limits.archiveBytes) {
       return yield* new MalformedBatch({ check: "batch-base64", container })
     }
     replies.push(
-      Either.right({
+      accept({
         _tag: "Snapshot",
         response: { revision, etag, contentType: entry.contentType, archive },
         transfer: true
       })
     )
-    // Up to 288 MiB are decoded here: other work must not wait for all of it.
+    // Fifty archives that are short enough to be decoded at once are long together.
     yield* yieldToEventLoop
   }
   return replies
 })
 
-const decodeBatch = Schema.decodeUnknownOption(RegistryApi.BatchResponse)
+const decodeEntries = Schema.decodeUnknownOption(RegistryApi.BatchResponse.fields.containers)
 
-/** The denial that a malformed batch carries for a container: closed on denial, whatever is wrong around it. */
-const carriedDenial = (body: unknown, container: string): Denial | undefined => {
-  if (!isBatchLike(body)) return undefined
-  for (const entry of body.containers) {
-    if (!isErrorLike(entry) || entry.containerId !== container) continue
-    const error = fromCode(entry.error.code, { container })
-    if (isDenial(error)) return error
+/** What a malformed batch still says: it gives nobody a snapshot, but what blocks in it blocks, whatever is wrong around. */
+const salvage = Effect.fnUntraced(function* (
+  entries: ReadonlyArray<unknown>,
+  requests: ReadonlyArray<RegistryApi.SnapshotRequest>,
+  malformed: MalformedBatch
+): Effect.fn.Return<BatchReply["replies"]> {
+  const asked = new Set(requests.map((request) => request.containerId))
+  const blocked = new Map<string, DeliveryError>()
+  for (const [index, entry] of entries.entries()) {
+    // Plain checks in one pass, with other work in between: a body has room for far more entries than were asked for.
+    if (index % entriesAtOnce === entriesAtOnce - 1) yield* yieldToEventLoop
+    if (!Predicate.isRecord(entry) || entry["status"] !== "error" || !Predicate.isRecord(entry["error"])) continue
+    const container = entry["containerId"]
+    if (typeof container !== "string" || !asked.has(container) || blocked.has(container)) continue
+    const code = entry["error"]["code"]
+    if (isBlockingCode(code)) blocked.set(container, fromCode(code, { container }))
   }
-  return undefined
-}
+  return requests.map(({ containerId: container }) => {
+    const check = malformed.container === container ? malformed.check : "batch-shape"
+    return Either.left(blocked.get(container) ?? new InvalidSnapshot({ check, container }))
+  })
+})
+
+const entriesAtOnce = 4096
+
+const blockingCodes: ReadonlySet<unknown> = new Set(Blocking.members.map((member) => member._tag))
+
+const isBlockingCode = (code: unknown): code is Blocking["_tag"] => blockingCodes.has(code)
 
 const isDenial = Schema.is(Denial)
-
-const isBatchLike = Schema.is(Schema.Struct({ containers: Schema.Array(Schema.Unknown) }))
-
-const isErrorLike = Schema.is(
-  Schema.Struct({
-    containerId: Schema.String,
-    status: Schema.Literal("error"),
-    error: Schema.Struct({ code: DeliveryCode })
-  })
-)
 
 class BodyTooLong extends Data.TaggedError("BodyTooLong") {}
 

@@ -12,7 +12,7 @@ import { Effect, Exit, type Fiber, FiberId, type Scope } from "effect"
 /** One shared run. */
 export interface Flight {
   readonly waiters: Set<Waiter>
-  readonly abandon: Effect.Effect<void>
+  readonly abandon: () => Effect.Effect<void>
   readonly end: () => void
   fiber: Fiber.RuntimeFiber<void> | undefined
 }
@@ -29,7 +29,7 @@ export interface Waiter {
  *   may run twice
  * @param options.end runs before the waiting callers go on, however the flight ended
  */
-export const make = (options: { readonly abandon: Effect.Effect<void>; readonly end: () => void }): Flight => ({
+export const make = (options: { readonly abandon: () => Effect.Effect<void>; readonly end: () => void }): Flight => ({
   ...options,
   waiters: new Set(),
   fiber: undefined
@@ -58,7 +58,7 @@ const release = (flight: Flight, exit: Exit.Exit<void>) => {
 export const launch = (flight: Flight, effect: Effect.Effect<void>, scope: Scope.Scope): Effect.Effect<void> =>
   effect.pipe(
     Effect.interruptible,
-    Effect.onInterrupt(() => flight.abandon),
+    Effect.onInterrupt(() => flight.abandon()),
     Effect.forkIn(scope),
     Effect.flatMap((fiber) =>
       Effect.sync(() => {
@@ -78,7 +78,9 @@ export const landed = (waiter: Waiter): Effect.Effect<void> =>
 /** Takes the caller off what it still waits for. */
 export const leave = (waiter: Waiter): Effect.Effect<void> =>
   Effect.suspend(() => {
-    const abandoned = [...waiter.pending].filter(({ waiters }) => waiters.delete(waiter) && waiters.size === 0)
+    const abandoned = [...waiter.pending]
+      .filter(({ waiters }) => waiters.delete(waiter) && waiters.size === 0)
+      .map(({ abandon, fiber }) => ({ abandon: abandon(), fiber }))
     return Effect.forEach(
       abandoned,
       ({ abandon, fiber }) =>

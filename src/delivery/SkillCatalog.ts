@@ -26,7 +26,7 @@ export const toolNames = <const Prefix extends string>(prefix: Prefix) =>
  *
  * Names and descriptions come from whoever publishes skills, so they are data to be shown, not text to be trusted. The list
  * is one JSON array, one skill a line, between `<skills>` and `</skills>`. In it every `<`, `>`, `&` and backtick, every
- * control, format and otherwise invisible character and every line or paragraph separator is written as a `\u` escape: a
+ * control, format, private and otherwise invisible character and every line or paragraph separator is written as a `\u` escape: a
  * description cannot close the list, start a line, or hide text, and `JSON.parse` still gives it back unchanged. A
  * description that asks the model for something remains readable as such; the text says not to follow it.
  *
@@ -62,7 +62,7 @@ ${skills.join(",\n")}
  * What could end the list, begin a line of its own or hide inside one. `JSON.stringify` escapes only the C0 controls and
  * lone surrogates; the rest of these it leaves as they are.
  */
-const unsafe = /[<>&`\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
+const unsafe = /[<>&`\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu
 
 const encodeUntrusted = (value: { readonly name: string; readonly description: string }): string =>
   JSON.stringify(value).replace(unsafe, unicodeEscape)

@@ -7,16 +7,19 @@
  * @module
  */
 import {
+  Cause,
   Clock,
   Config,
   Context,
   Duration,
   Effect,
   Either,
+  Exit,
   Layer,
   Metric,
   Option,
   PubSub,
+  Schema,
   type Scope,
   Stream,
   type Tracer
@@ -30,9 +33,11 @@ import {
   InvalidSnapshot,
   inContainer,
   isBlocking,
+  NetworkError,
   Timeout
 } from "./DeliveryError.js"
 import * as DeliveryStatus from "./DeliveryStatus.js"
+import * as Detached from "./Detached.js"
 import * as RegistryApi from "./RegistryApi.js"
 import { type Denied, RegistryClient, type SnapshotReply, type SnapshotRequest } from "./RegistryClient.js"
 import * as SingleFlight from "./SingleFlight.js"
@@ -69,7 +74,14 @@ interface TimeOptions {
 
 /** One container, or a list of 1 to 50, each with an optional pinned revision (contract, Lifecycle 12). */
 export type Options = TimeOptions &
-  ({ readonly container: string; readonly revision?: string } | { readonly containers: ReadonlyArray<ContainerOption> })
+  (
+    | { readonly container: string; readonly revision?: string; readonly containers?: undefined }
+    | {
+        readonly containers: ReadonlyArray<ContainerOption>
+        readonly container?: undefined
+        readonly revision?: undefined
+      }
+  )
 
 /** Checks of containers by `outcome`: `snapshot`, `unchanged`, `interrupted` or the code of the failure. */
 export const checks = Metric.counter("effect_agent_contracts_delivery_checks", {
@@ -116,31 +128,41 @@ const failed = (error: DeliveryError): ContainerState.Outcome => ({ _tag: "Faile
 
 const isDenied = (outcome: ContainerState.Outcome) => outcome._tag === "Failed" && isBlocking(outcome.error)
 
+const isList = (options: Options) => options.containers !== undefined
+
+const Selection = Schema.Array(
+  Schema.Union(Schema.String, Schema.Struct({ container: Schema.String, revision: Schema.optional(Schema.String) }))
+)
+
 const validate = Effect.fnUntraced(function* (options: Options) {
-  const selected: ReadonlyArray<ContainerOption> =
-    "containers" in options
-      ? options.containers
-      : [
-          options.revision === undefined
-            ? options.container
-            : { container: options.container, revision: options.revision }
-        ]
+  // Callers from JavaScript have no compiler to tell them.
+  if (isList(options) && (options.container !== undefined || options.revision !== undefined)) {
+    return yield* new InvalidConfig({ setting: "containers", problem: "has no `container` or `revision` beside it" })
+  }
+  const selected = Schema.decodeUnknownOption(Selection)(isList(options) ? options.containers : [options])
+  if (Option.isNone(selected)) {
+    const setting = isList(options) ? "containers" : "container"
+    return yield* new InvalidConfig({ setting, problem: "must be given by id, with a revision or without" })
+  }
   const requests = yield* RegistryApi.validateSelection(
-    selected.map((option): SnapshotRequest => {
+    selected.value.map((option): SnapshotRequest => {
       if (typeof option === "string") return { containerId: option }
       return { containerId: option.container, ...(option.revision === undefined ? {} : { revision: option.revision }) }
     })
   )
-  const freshness = Duration.decode(options.freshness ?? "5 seconds")
-  const timeout = Duration.decode(options.timeout ?? "5 seconds")
-  if (!Duration.isFinite(freshness)) {
-    return yield* new InvalidConfig({ setting: "freshness", problem: "must be finite, or no check would ever be made" })
-  }
-  if (!Duration.isFinite(timeout) || Duration.toMillis(timeout) <= 0) {
-    return yield* new InvalidConfig({ setting: "timeout", problem: "must be finite and longer than 0" })
+  const freshness = yield* validateDuration("freshness", options.freshness)
+  const timeout = yield* validateDuration("timeout", options.timeout)
+  if (Duration.toMillis(timeout) <= 0) {
+    return yield* new InvalidConfig({ setting: "timeout", problem: "must be longer than 0" })
   }
   return { requests, freshness, timeout }
 })
+
+const validateDuration = (setting: string, input: Duration.DurationInput = "5 seconds") =>
+  Option.match(Option.filter(Duration.decodeUnknown(input), Duration.isFinite), {
+    onNone: () => Either.left(new InvalidConfig({ setting, problem: "must be a finite duration" })),
+    onSome: (duration) => Either.right(duration)
+  })
 
 /**
  * A delivery that lives as long as the scope. Nothing is sent before the first acquire.
@@ -152,7 +174,7 @@ export const make = Effect.fnUntraced(function* (
   options: Options
 ): Effect.fn.Return<SkillDelivery["Type"], InvalidConfig, RegistryClient | Scope.Scope> {
   const { freshness, requests, timeout } = yield* validate(options)
-  const isList = "containers" in options
+  const hasList = isList(options)
   const freshnessMs = Duration.toMillis(freshness)
   const timeoutMs = Duration.toMillis(timeout)
   const client = yield* RegistryClient
@@ -178,7 +200,7 @@ export const make = Effect.fnUntraced(function* (
       error: ContainerState.lastError(state)
     }))
     const [only] = parts
-    return isList || only === undefined ? DeliveryStatus.combined(parts) : DeliveryStatus.single(only.status)
+    return hasList || only === undefined ? DeliveryStatus.combined(parts) : DeliveryStatus.single(only.status)
   }
   let status = currentStatus()
   const statuses = yield* Effect.acquireRelease(
@@ -205,7 +227,7 @@ export const make = Effect.fnUntraced(function* (
   }
 
   /** What an acquire gets when the checks it waited for have ended: never a partial catalog (contract, Lifecycle 12). */
-  const result = (): Either.Either<Snapshot.VerifiedSnapshot, DeliveryError> => {
+  const result = (): Effect.Effect<Snapshot.VerifiedSnapshot, DeliveryError> => {
     const held: Array<Snapshot.SnapshotPart> = []
     let cold: DeliveryError | undefined
     for (const { request, state } of containers) {
@@ -214,8 +236,9 @@ export const make = Effect.fnUntraced(function* (
       else cold ??= state.trouble
     }
     if (cold !== undefined) return Either.left(cold)
-    const [only] = held
-    return Either.right(isList || only === undefined ? combine(held) : only.snapshot)
+    const [first] = held
+    if (first === undefined || held.length < containers.length) return Effect.dieMessage("ended before its check")
+    return Either.right(hasList ? combine(held) : first.snapshot)
   }
 
   const known = (container: Container) => container.restored ?? container.state
@@ -233,7 +256,8 @@ export const make = Effect.fnUntraced(function* (
     const after = ContainerState.settle(before, outcome, now)
     container.state = after
     container.restored = undefined
-    const changed = before.held !== after.held || before.denial?._tag !== after.denial?._tag
+    const changed =
+      before.held !== after.held || before.denial?._tag !== after.denial?._tag || container.cache.isBehind()
     return Effect.zipRight(
       count(outcomeName(outcome)),
       changed ? container.cache.save(() => container.state) : Effect.succeed(Effect.void)
@@ -248,20 +272,19 @@ export const make = Effect.fnUntraced(function* (
   }
 
   /** Ends a check that nobody waits for: only a denial whose head had arrived is recorded (contract, Lifecycle 11). */
-  const abandon = (check: Check) =>
-    Effect.suspend(() => {
-      if (check.over) return Effect.void
-      detach(check)
-      const saves = [...check.outcomes]
-        .filter(([, outcome]) => isDenied(outcome))
-        .map(([container, outcome]) => install(container, outcome, Number.NaN))
-      return Effect.all([publish, count("interrupted"), ...saves], { discard: true })
-    })
+  const abandon = (check: Check): Effect.Effect<void> => {
+    if (check.over) return Effect.void
+    detach(check)
+    const saves = [...check.outcomes]
+      .filter(([, outcome]) => isDenied(outcome))
+      .map(([container, outcome]) => install(container, outcome, Number.NaN))
+    return Effect.all([publish, count("interrupted"), ...saves], { discard: true })
+  }
 
   /** Installs what the check found, in one step; succeeds with the writes of its denials. */
   const settle = (check: Check, span: Tracer.Span, now: number) =>
     Effect.suspend(() => {
-      check.over = true
+      detach(check)
       const installed = check.containers.map((container) => {
         const late = () => failed(new Timeout({ timeoutMs, container: container.request.containerId }))
         const outcome = check.outcomes.get(container) ?? late()
@@ -329,7 +352,7 @@ export const make = Effect.fnUntraced(function* (
         return held === undefined ? container.request : { ...container.request, ifNoneMatch: held.etag }
       })
       const [request] = asked
-      const reply = yield* isList || request === undefined ? client.batch(asked) : client.get(request)
+      const reply = yield* hasList || request === undefined ? client.batch(asked) : client.get(request)
       if (reply._tag === "Denied") return yield* deny(check, reply)
 
       const replies = reply._tag === "Batch" ? reply.replies : [Either.right(reply)]
@@ -345,10 +368,21 @@ export const make = Effect.fnUntraced(function* (
       yield* Effect.all(archives, { discard: true })
     }).pipe(
       Effect.catchAll((error) => recordAll(check, error)),
-      Effect.scoped,
-      // Whatever is slow to let go of its request winds down on its own.
-      Effect.disconnect
+      Effect.scoped
     )
+
+  /** A client that interrupts itself is trouble; a defect reaches the callers, but takes no denial along. */
+  const broken = (check: Check, cause: Cause.Cause<never>) =>
+    Effect.suspend(() => {
+      if (!Cause.isInterruptedOnly(cause))
+        return Effect.zipRight(Effect.uninterruptible(abandon(check)), Effect.failCause(cause))
+      const unknown = check.containers.filter((container) => !check.outcomes.has(container))
+      return Effect.forEach(
+        unknown,
+        (container) => record(check, container, failed(new NetworkError({ container: container.request.containerId }))),
+        { discard: true }
+      )
+    })
 
   const run = Effect.fn("SkillDelivery.check")(function* (check: Check) {
     const span = yield* Effect.orDie(Effect.currentSpan)
@@ -360,18 +394,21 @@ export const make = Effect.fnUntraced(function* (
     )
 
     const started = yield* Clock.currentTimeMillis
-    yield* Effect.timeoutOption(ask(check), timeout)
+    // Whatever is slow to let go of its request winds down on its own.
+    const ended = yield* Effect.timeoutOption(Detached.exit(ask(check)), timeout)
+    if (Option.isSome(ended) && Exit.isFailure(ended.value)) yield* broken(check, ended.value.cause)
     const now = yield* Clock.currentTimeMillis
     const denials = yield* settle(check, span, now)
     // A denial outlives the process before anybody hears of it, as far as the timeout allows (contract, Lifecycle 15).
     yield* Effect.all(denials, { concurrency: "unbounded", discard: true }).pipe(
-      Effect.timeoutOption(Math.max(0, started + timeoutMs - now))
+      // Never longer than the timeout, whatever the clock did meanwhile.
+      Effect.timeoutOption(Math.min(timeoutMs, Math.max(0, started + timeoutMs - now)))
     )
   })
 
   const begin = (idle: ReadonlyArray<Container>): Check => {
     const check: Check = {
-      flight: SingleFlight.make({ abandon: Effect.suspend(() => abandon(check)), end: () => detach(check) }),
+      flight: SingleFlight.make({ abandon: () => abandon(check), end: () => detach(check) }),
       containers: idle,
       outcomes: new Map(),
       links: [],
@@ -419,7 +456,8 @@ export const make = Effect.fnUntraced(function* (
     acquire,
     initialize: Effect.asVoid(acquire),
     status: Effect.sync(() => status),
-    changes: Stream.fromPubSub(statuses)
+    // A reader that skipped some may find the newest to be what it saw last.
+    changes: Stream.changesWith(Stream.fromPubSub(statuses), DeliveryStatus.equals)
   }
 })
 

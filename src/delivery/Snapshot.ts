@@ -5,9 +5,10 @@
  */
 
 import { Effect, Either, Option } from "effect"
-import { isUtf8, sliceBytes, yieldToEventLoop } from "#codec"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
+import * as Utf8 from "../archive/Utf8.js"
 import * as ZipReader from "../archive/ZipReader.js"
 import { InvalidSnapshot, type SnapshotCheck, type UnsupportedServer } from "./DeliveryError.js"
 import * as Manifest from "./Manifest.js"
@@ -63,19 +64,6 @@ const fileCost = 4 * 1024
 // A leading BOM is part of the text (contract, Archive).
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true })
 
-/** A binary file mostly shows itself in its first bytes; it need not be read to its end then. */
-const headBytes = 4 * 1024
-
-const isText = (bytes: Uint8Array): boolean => {
-  if (bytes.length <= headBytes) return isUtf8(bytes)
-  let end = headBytes
-  // Back to where a character starts; a character has at most three continuation bytes.
-  while (end > headBytes - 3 && isContinuation(bytes[end])) end--
-  return isUtf8(bytes.subarray(0, end)) && isUtf8(bytes.subarray(end))
-}
-
-const isContinuation = (byte: number | undefined) => byte !== undefined && (byte & 0xc0) === 0x80
-
 /** Bytes in a private field, accessors on a frozen prototype: nothing that holds the file can change what it gives. */
 class VerifiedFile implements SkillFile {
   static {
@@ -88,11 +76,11 @@ class VerifiedFile implements SkillFile {
   readonly isText: boolean
   readonly #bytes: Uint8Array
 
-  constructor(path: string, sha256: string, bytes: Uint8Array) {
+  constructor(path: string, sha256: string, isText: boolean, bytes: Uint8Array) {
     this.path = path
     this.size = bytes.length
     this.sha256 = sha256
-    this.isText = isText(bytes)
+    this.isText = isText
     this.#bytes = bytes
     Object.freeze(this)
   }
@@ -178,10 +166,12 @@ const verifyOwned = Effect.fnUntraced(function* (
     let entryPoint: SkillFile | undefined
     for (const { bytes, expected, path } of files) {
       if (bytes.length !== expected.size) return yield* invalid("file-size", path)
-      // Most files are small: hashed at once they need no effect each.
-      const sha256 = bytes.length <= sliceBytes ? Digest.sha256HexSync(bytes) : yield* Digest.sha256Hex(bytes)
+      // Most files are small: done at once they need no effect each.
+      const isSmall = bytes.length <= sliceBytes
+      const sha256 = isSmall ? Digest.sha256HexSync(bytes) : yield* Digest.sha256Hex(bytes)
       if (sha256 !== expected.sha256) return yield* invalid("file-digest", path)
-      const file = new VerifiedFile(expected.path, sha256, bytes)
+      const isText = isSmall ? Utf8.isValidSync(bytes) : yield* Utf8.isValid(bytes)
+      const file = new VerifiedFile(expected.path, sha256, isText, bytes)
       if (file.path === Manifest.skillPath) entryPoint = file
       verified.push(file)
 

@@ -9,7 +9,7 @@
 import { FileSystem, KeyValueStore, Path } from "@effect/platform"
 import type { PlatformError } from "@effect/platform/Error"
 import { Clock, Config, ConfigError, Context, Duration, Effect, Either, Layer, Option, Predicate, Schema } from "effect"
-import { decodeBase64, sliceBytes, yieldToEventLoop } from "#codec"
+import * as Base64 from "../archive/Base64.js"
 import { InvalidConfig } from "./DeliveryError.js"
 import * as SnapshotRecord from "./SnapshotRecord.js"
 
@@ -298,60 +298,19 @@ export const layerKeyValueStore: Layer.Layer<SnapshotCache, never, KeyValueStore
           store.get(slot),
           Option.match({ onNone: () => Effect.succeedNone, onSome: (text) => Effect.asSome(fromBase64(text)) })
         ),
-      save: (slot, record) => Effect.flatMap(toBase64(record), (text) => store.set(slot, text))
+      save: (slot, record) => Effect.flatMap(Base64.encode(record), (text) => store.set(slot, text))
     })
   )
 )
-
-/** Coded between two turns of the event loop. Whole groups, so that slices put together are the coding of the whole. */
-const sliceGroups = Math.floor(sliceBytes / 3)
-
-const toBase64 = Effect.fnUntraced(function* (bytes: Uint8Array) {
-  const texts: Array<string> = []
-  for (let start = 0; start < bytes.length; start += sliceGroups * 3) {
-    if (start > 0) yield* yieldToEventLoop
-    texts.push(encodeBase64(bytes.subarray(start, start + sliceGroups * 3)))
-  }
-  return texts.join("")
-})
 
 const fromBase64 = Effect.fnUntraced(function* (text: string) {
   if (text.length > Math.ceil(SnapshotRecord.maxBytes / 3) * 4) {
     return yield* new SnapshotCacheError({ operation: "load", reason: "size" })
   }
-  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4))
-  let length = 0
-  for (let start = 0; start < text.length; start += sliceGroups * 4) {
-    if (start > 0) yield* yieldToEventLoop
-    const slice = decodeBase64(text.slice(start, start + sliceGroups * 4))
-    // Padding inside the text would leave a gap: only the last slice may be short.
-    if (slice === undefined || length !== (start / 4) * 3) {
-      return yield* new SnapshotCacheError({ operation: "load", reason: "encoding" })
-    }
-    bytes.set(slice, length)
-    length += slice.length
-  }
-  return bytes.subarray(0, length)
+  const bytes = yield* Base64.decode(text)
+  if (Option.isNone(bytes)) return yield* new SnapshotCacheError({ operation: "load", reason: "encoding" })
+  return bytes.value
 })
-
-const alphabet = new TextEncoder().encode("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-const padding = 61
-const ascii = new TextDecoder()
-
-/** Written here because Effect's own `Encoding.encodeBase64` appends to a string for each character. */
-const encodeBase64 = (bytes: Uint8Array): string => {
-  const text = new Uint8Array(Math.ceil(bytes.length / 3) * 4).fill(padding)
-  const at = (index: number) => bytes[index] ?? 0
-  const digit = (group: number, shift: number) => alphabet[(group >> shift) & 63] ?? padding
-  for (let from = 0, to = 0; from < bytes.length; from += 3, to += 4) {
-    const group = (at(from) << 16) | (at(from + 1) << 8) | at(from + 2)
-    text[to] = digit(group, 18)
-    text[to + 1] = digit(group, 12)
-    if (from + 1 < bytes.length) text[to + 2] = digit(group, 6)
-    if (from + 2 < bytes.length) text[to + 3] = digit(group, 0)
-  }
-  return ascii.decode(text)
-}
 
 const cacheDirectory = "AGENT_CONTRACTS_SKILLS_CACHE_DIR"
 

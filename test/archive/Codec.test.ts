@@ -1,6 +1,6 @@
 import { createHash, createHmac } from "node:crypto"
-import { deflateRawSync, constants as zlib } from "node:zlib"
-import { describe, expect, expectTypeOf, it } from "@effect/vitest"
+import { deflateRawSync, InflateRaw, constants as zlib } from "node:zlib"
+import { describe, expect, expectTypeOf, it, vi } from "@effect/vitest"
 import { Deferred, Effect, Either, Fiber } from "effect"
 import * as fc from "fast-check"
 import * as codec from "#codec"
@@ -253,6 +253,21 @@ describe("inflate", () => {
       yield* Deferred.await(started)
       const exit = yield* Fiber.interrupt(fiber)
       expect(exit._tag).toBe("Failure")
+    })
+  )
+
+  it.live("gives the thread pool of Node a long stream in slices, no more of them once it is interrupted", () =>
+    Effect.gen(function* () {
+      const source = deflateRawSync(repeated(7, 16 * 1024 * 1024), { level: 0 })
+      const jobs = vi.spyOn(InflateRaw.prototype, "_transform")
+      const fiber = yield* Effect.fork(node.inflate(source, 16 * 1024 * 1024))
+      yield* macrotask
+      yield* Fiber.interrupt(fiber)
+      yield* macrotask
+      const given = jobs.mock.calls.map(([slice]) => slice.length)
+      jobs.mockRestore()
+      expect(given.length).toBeGreaterThan(0)
+      expect(given.reduce((sum, length) => sum + length, 0)).toBeLessThan(source.length)
     })
   )
 })

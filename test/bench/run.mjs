@@ -24,7 +24,7 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
-  conditions: ["source"],
+  conditions: ["effect-agent-contracts-source"],
   packages: "external",
   logLevel: "warning"
 })

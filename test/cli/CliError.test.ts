@@ -9,7 +9,11 @@ it.each<[string, Exit.Exit<unknown, unknown>, number]>([
   ["success", Exit.void, 0],
   ["a failure of the contract", Exit.fail(new NetworkError({})), 1],
   ["results that say what is bad", Exit.fail(new CliError.Unsuccessful()), 1],
-  ["a setting that is missing", Exit.fail(new InvalidConfig({ setting: "S", problem: "is not set" })), 2],
+  [
+    "a registry's answer that the configuration is wrong",
+    Exit.fail(new InvalidConfig({ setting: "S", problem: "is wrong" })),
+    1
+  ],
   ["wrong usage", Exit.fail(new CliError.UsageError({ message: "" })), 2],
   ["a defect", Exit.die("bug"), 70],
   ["an interruption", Exit.failCause(interrupt), 130],
@@ -17,4 +21,9 @@ it.each<[string, Exit.Exit<unknown, unknown>, number]>([
   ["a reader that is gone", Exit.fail(new CliError.OutputClosed()), 141]
 ])("the exit code of %s", (_, exit, code) => {
   expect(CliError.toExitCode(exit)).toBe(code)
+})
+
+it("only an interruption ends with the code of its signal", () => {
+  expect(CliError.toExitCode(Exit.failCause(interrupt), CliError.exitCode.terminated)).toBe(143)
+  expect(CliError.toExitCode(Exit.fail(new NetworkError({})), CliError.exitCode.terminated)).toBe(1)
 })

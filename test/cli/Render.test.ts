@@ -19,6 +19,32 @@ describe("a status", () => {
     ])
   })
 
+  it("leaves the message of an error that is reported elsewhere out", () => {
+    const error = new DeliveryError.Timeout({ timeoutMs: 5000 })
+    const status = {
+      initialized: false,
+      mode: "latest",
+      stale: false,
+      lastError: DeliveryStatus.lastError(error)
+    } as const
+    expect(Render.statusLines(status, error)).toEqual(["status: not initialized, latest, last error TIMEOUT"])
+  })
+
+  it("begins with what blocks, whether or not a snapshot is held", () => {
+    const error = new DeliveryError.RevisionRevoked({ container: "a" })
+    const status = {
+      initialized: true,
+      revision: "r1",
+      mode: "latest",
+      stale: false,
+      lastError: DeliveryStatus.lastError(error)
+    } as const
+    expect(Render.statusLines({ ...status, containers: [{ ...status, containerId: "a" }] }, error)).toEqual([
+      `status: blocked by REVISION_REVOKED, initialized, revision "r1", latest`,
+      `  "a": blocked by REVISION_REVOKED, initialized, revision "r1", latest`
+    ])
+  })
+
   it("of a list has a line for each container", () => {
     const container = {
       containerId: "a",
@@ -60,6 +86,14 @@ describe("changes", () => {
     })
   )
 })
+
+it.effect("quotes names and descriptions as JSON does", () =>
+  Effect.gen(function* () {
+    const snapshot = yield* Skills.verified({ quoted: { description: `Say "hello" \\o/`, files: { "SKILL.md": "" } } })
+    expect(Render.snapshotLines(snapshot)).toContain(`"quoted": "Say \\"hello\\" \\\\o/"`)
+    expect(Render.changeLines(undefined, snapshot)).toEqual([`  + "quoted": "Say \\"hello\\" \\\\o/"`])
+  })
+)
 
 it("an error as JSON has its code, its message and its own members, and no cause", () => {
   const error = new DeliveryError.InvalidSnapshot({ check: "file-size", entry: "a/b", container: "team" })

@@ -59,6 +59,24 @@ describe("a watch", () => {
     }).pipe(Effect.provide(delivery))
   )
 
+  it.scoped("says on standard error what failed, and on standard output only that it did", () =>
+    Effect.gen(function* () {
+      const revoked = new RevisionRevoked()
+      const errors: Array<string> = []
+      const console = yield* Effect.consoleWith(Effect.succeed)
+      const watch = yield* Effect.withConsole(
+        watching(false, RegistryScript.snapshot(r1), RegistryScript.denied(revoked)),
+        { ...console, error: (line) => Effect.sync(() => errors.push(line)) }
+      )
+      yield* watch.first
+      expect(errors).toEqual([])
+      expect(yield* watch.next).toMatch(
+        /^\S+ status: blocked by REVISION_REVOKED, [^\n]*\n {2}- "kept"\n {2}- "removed"\n$/
+      )
+      expect(errors).toEqual([`agent-contracts: REVISION_REVOKED: ${revoked.message}`])
+    }).pipe(Effect.provide(delivery))
+  )
+
   it.scoped("goes on through failures and denials, which are changes", () =>
     Effect.gen(function* () {
       const revoked = new RevisionRevoked()

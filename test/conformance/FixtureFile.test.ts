@@ -59,8 +59,9 @@ describe("FixtureFile", () => {
   it.effect.each([
     ["", "the file is not JSON"],
     ["{", "the file is not JSON"],
-    ["[]", "the file: "],
-    ["null", "the file: "],
+    ["[]", "the file: has another shape"],
+    ["null", "the file: has another shape"],
+    [snapshots({ ...snapshotCase, etag: "x".repeat(1000).split("") }), 'case "one": etag: has another shape'],
     [{ contract }, "cases: is missing"],
     [{ cases: [] }, "contract: is missing"],
     [{ contract: "another-contract-v1", cases: [] }, 'contract: Expected "copilotkit-learned-skills-v1"'],
@@ -97,6 +98,14 @@ describe("FixtureFile", () => {
     })
   )
 
+  it.effect("a word that is none of many is one problem", () =>
+    Effect.gen(function* () {
+      const [found, ...more] = yield* problems(SnapshotSuite.decode, snapshots({ ...snapshotCase, expected: "FOO" }))
+      expect(found).toMatch(/^case "one": expected: expected one of valid, INVALID_CONFIG, .*, got "FOO"$/)
+      expect(more).toEqual([])
+    })
+  )
+
   it.effect("names every problem, not only the first", () =>
     Effect.gen(function* () {
       const found = yield* problems(
@@ -107,6 +116,17 @@ describe("FixtureFile", () => {
         'case "one": etag: Expected string, actual 1',
         'case "two": revision: Expected string, actual 2'
       ])
+    })
+  )
+
+  it.effect("says so of a file that is nested too deeply to describe", () =>
+    Effect.gen(function* () {
+      const nested = (depth: number) =>
+        JSON.stringify(snapshots({ ...snapshotCase, etag: [] })).replace("[]", "[".repeat(depth) + "]".repeat(depth))
+      expect((yield* problems(SnapshotSuite.decode, nested(90)))[0]).toContain('case "one": etag: Expected string')
+      for (const decode of [SnapshotSuite.decode, LifecycleSuite.decode]) {
+        expect(yield* problems(decode, nested(100_000))).toEqual(["the file is nested more than 100 levels deep"])
+      }
     })
   )
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Either } from "effect"
+import { Effect, Either } from "effect"
 import * as fc from "fast-check"
 import type { InvalidSnapshot, UnsupportedServer } from "../../src/delivery/DeliveryError.js"
 import * as Manifest from "../../src/delivery/Manifest.js"
+import { turnsDuring } from "../support/Turns.js"
 
 const sha256 = "0123456789abcdef".repeat(4)
 const file = (path: string, rest: object = {}) => ({ path, size: 1, sha256, ...rest })
@@ -17,7 +18,8 @@ const manifest = (rest: object = {}) => ({ schemaVersion: 1, revision: "r1", ski
 const bytesOf = (content: unknown) =>
   content instanceof Uint8Array ? content : Buffer.from(typeof content === "string" ? content : JSON.stringify(content))
 
-const decode = (content: unknown, revision = "r1") => Manifest.decode(bytesOf(content), { revision })
+const decode = (content: unknown, revision = "r1") =>
+  Effect.runSync(Effect.either(Manifest.decode(bytesOf(content), { revision })))
 
 const errorOf = (content: unknown, revision?: string): InvalidSnapshot | UnsupportedServer => {
   const result = decode(content, revision)
@@ -118,6 +120,16 @@ describe("Manifest", () => {
       expect(errorOf(manifest(rest))).toMatchObject(invalid("manifest-shape", `manifest.json: ${at}`))
     })
 
+    it.each([
+      ["revision", { revision: [] }],
+      ["skills[0]", { skills: [[]] }],
+      ["skills[0].files", { skills: [skill("alpha", { files: {} })] }]
+    ])("refuses a wrong %s however deeply it is nested", (at, rest) => {
+      const lists = "[".repeat(90_000) + "]".repeat(90_000)
+      const content = JSON.stringify(manifest(rest)).replace("[]", lists).replace("{}", `{"a":${lists}}`)
+      expect(errorOf(content)).toMatchObject(invalid("manifest-shape", `manifest.json: ${at}`))
+    })
+
     it.each([-1, 1.5, 2 ** 53, "1", null, undefined])("refuses the size %j", (size) => {
       expect(errorOf(manifest({ skills: [skill("alpha", { files: [file("SKILL.md", { size })] })] }))).toMatchObject(
         invalid("manifest-shape", "manifest.json: skills[0].files[0].size")
@@ -135,11 +147,62 @@ describe("Manifest", () => {
     )
   })
 
+  describe("bounds", () => {
+    /** As many files in one skill as are asked for. */
+    const files = (count: number) =>
+      Array.from({ length: count }, (_, index) => file(`f${String(index).padStart(6, "0")}`, { more: [1, { a: [] }] }))
+    const skills = (count: number, rest: object = {}) =>
+      Array.from({ length: count }, (_, index) => skill(`s${String(index).padStart(6, "0")}`, rest))
+
+    it("accepts as many skills and files as an archive can have beside the manifest, and members unknown today", () => {
+      expect(Either.isRight(decode(manifest({ skills: skills(999) })))).toBe(true)
+      expect(Either.isRight(decode(manifest({ skills: [skill("alpha", { files: files(999) })] })))).toBe(true)
+    })
+
+    it.each([
+      ["skills", skills(1000, { files: [] })],
+      ["files of one skill", [skill("alpha", { files: files(1000) })]],
+      ["files of several skills", [skill("alpha", { files: files(500) }), skill("beta", { files: files(500) })]]
+    ])("refuses more %s than an archive can have, before it looks at any", (_, listed) => {
+      // The last one is of no shape at all.
+      const content = JSON.stringify(manifest({ skills: [{ name: 1 }, ...listed] }))
+      expect(errorOf(content)).toMatchObject(invalid("manifest-shape", "manifest.json: skills"))
+    })
+
+    it.each([
+      ["objects", `[${"{},".repeat(150_000)}0]`],
+      ["lists in lists", "[".repeat(150_000) + "]".repeat(150_000)],
+      ["members", `{${Array.from({ length: 60_000 }, (_, index) => `"${index}":0`).join(",")}}`]
+    ])("refuses a text of too many %s for any manifest before it is parsed", (_, value) => {
+      const content = JSON.stringify(manifest({ more: 0 })).replace('"more":0', `"more":${value}`)
+      expect(errorOf(content)).toMatchObject(invalid("manifest-shape", "manifest.json"))
+      // Not parsed: it is no JSON.
+      expect(errorOf(content.slice(0, -1))).toMatchObject(invalid("manifest-shape", "manifest.json"))
+    })
+
+    it("refuses names longer than an entry's can be", () => {
+      const longest = "a".repeat(65_535)
+      expect(Either.isRight(decode(manifest({ skills: [skill(longest, { files: [file(longest)] })] })))).toBe(true)
+      expect(errorOf(manifest({ skills: [skill(`${longest}a`)] }))).toMatchObject({ check: "skill-name" })
+      const content = manifest({ skills: [skill("alpha", { files: [file(`${longest}a`)] })] })
+      expect(errorOf(content)).toMatchObject({ check: "file-path" })
+    })
+
+    it.live("lets other work run while long names are compared", () =>
+      Effect.gen(function* () {
+        const common = "a".repeat(60_000)
+        const long = Array.from({ length: 100 }, (_, index) => file(`${common}${String(index).padStart(3, "0")}`))
+        const bytes = bytesOf(manifest({ skills: [skill("alpha", { files: long })] }))
+        const unsafe = bytesOf(manifest({ skills: [skill("..", { files: long })] }))
+        const turnsUntilNames = yield* turnsDuring(Effect.either(Manifest.decode(unsafe)))
+        expect(yield* turnsDuring(Manifest.decode(bytes))).toBeGreaterThan(turnsUntilNames + 10)
+      })
+    )
+  })
+
   describe("revision", () => {
     it("takes the manifest's own where none is expected", () => {
-      expect(Either.map(Manifest.decode(bytesOf(manifest({ revision: "r9" }))), ({ revision }) => revision)).toEqual(
-        Either.right("r9")
-      )
+      expect(Effect.runSync(Manifest.decode(bytesOf(manifest({ revision: "r9" })))).revision).toBe("r9")
     })
 
     it("refuses another one than the response's", () => {
@@ -147,7 +210,7 @@ describe("Manifest", () => {
       expect(errorOf(manifest({ revision: "R1" }))).toMatchObject(invalid("manifest-revision", "manifest.json"))
     })
 
-    it.each(["", " ", "\t\u3000"])("refuses the blank %j", (revision) => {
+    it.each(["", " ", "\t\u3000", "a\ud800"])("refuses %j, blank or not well-formed", (revision) => {
       expect(errorOf(manifest({ revision }), revision)).toMatchObject(
         invalid("manifest-shape", "manifest.json: revision")
       )

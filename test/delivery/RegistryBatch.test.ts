@@ -1,7 +1,8 @@
 import { HttpClient, HttpClientResponse } from "@effect/platform"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, Either, Layer, Option, Redacted, type Scope } from "effect"
+import { Effect, Either, Fiber, Layer, Option, Redacted, type Scope } from "effect"
 import * as fc from "fast-check"
+import { yieldToEventLoop } from "#codec"
 import * as DeliveryError from "../../src/delivery/DeliveryError.js"
 import * as RegistryApi from "../../src/delivery/RegistryApi.js"
 import * as RegistryClient from "../../src/delivery/RegistryClient.js"
@@ -63,6 +64,35 @@ describe("a batch", () => {
     })
   )
 
+  it.live("gives an archive of many slices, and none that is not canonical in a later one", () =>
+    Effect.gen(function* () {
+      const long = opaque(new Uint8Array(5_000_000).fill(7))
+      const entry = RegistryApi.snapshotEntry("a", long)
+      const [reply] = yield* batch([{ containerId: "a" }], { containers: [entry] })
+      if (reply === undefined || Either.isLeft(reply) || reply.right._tag !== "Snapshot") throw new Error("no snapshot")
+      expect(Buffer.compare(reply.right.response.archive, long.archive)).toBe(0)
+      // What is handed over is all of its buffer.
+      expect(reply.right.response.archive.buffer.byteLength).toBe(long.archive.length)
+
+      const text = entry.status === "snapshot" ? entry.bytesBase64 : ""
+      const broken = { ...entry, bytesBase64: `${text.slice(0, -8)}====${text.slice(-4)}` }
+      expect(yield* batch([{ containerId: "a" }], { containers: [broken] })).toEqual([
+        Either.left(invalid("batch-base64", "a"))
+      ])
+    })
+  )
+
+  it.effect("of too many values for any batch is refused before it is parsed", () =>
+    Effect.gen(function* () {
+      const more = (value: string) =>
+        JSON.stringify({ containers: [a, b], more: 0 }).replace('"more":0', `"more":${value}`)
+      expect(yield* batch(ab, more(`[${"{},".repeat(20_000)}0]`))).toEqual([snapshotOf(r1), snapshotOf(r2)])
+      for (const bomb of [more(`[${"{},".repeat(100_000)}0]`), more("[".repeat(200_000))]) {
+        expect(yield* Effect.flip(batch(ab, bomb))).toEqual(invalid("batch-shape"))
+      }
+    })
+  )
+
   it.effect("carries each of the codes in an entry, with the server's word on retrying", () =>
     Effect.gen(function* () {
       for (const code of DeliveryError.DeliveryCode.literals) {
@@ -74,7 +104,6 @@ describe("a batch", () => {
   )
 
   const asked: Record<string, Omit<RegistryApi.SnapshotRequest, "containerId">> = {
-    pinned: { revision: "r9" },
     held: { ifNoneMatch: r2.etag }
   }
 
@@ -102,7 +131,6 @@ describe("a batch", () => {
     ["base64 for URLs", { containers: [a, { ...b, bytesBase64: "__--" }] }, "batch-base64", ""],
     ["base64 with stray bits", { containers: [a, { ...b, bytesBase64: "BAUGBx==" }] }, "batch-base64", ""],
     ["an unknown code", { containers: [a, { ...bRevoked, error: { code: "X", retryable: true } }] }, "batch-shape", ""],
-    ["another revision than the pinned one", { containers: [a, b] }, "pinned-revision", "pinned"],
     [
       "unchanged to what was not held",
       { containers: [a, RegistryApi.unchangedEntry("b", "r2", r2.etag)] },
@@ -128,6 +156,23 @@ describe("a batch", () => {
     })
   )
 
+  it.effect("with another revision than a pinned one is INVALID_SNAPSHOT for that container alone", () =>
+    Effect.gen(function* () {
+      const pinned = [{ containerId: "a" }, { containerId: "b", revision: "r9", ifNoneMatch: r2.etag }]
+      for (const other of [b, RegistryApi.unchangedEntry("b", "r2", r2.etag)]) {
+        expect(yield* batch(pinned, { containers: [a, other] })).toEqual([
+          snapshotOf(r1),
+          Either.left(invalid("pinned-revision", "b"))
+        ])
+      }
+      // What makes a batch malformed is not hidden by it.
+      expect(yield* batch(pinned, { containers: [a, { ...b, bytesBase64: "BAUGBw" }] })).toEqual([
+        Either.left(invalid("batch-shape", "a")),
+        Either.left(invalid("batch-base64", "b"))
+      ])
+    })
+  )
+
   it.effect.each<readonly [string, unknown]>([
     ["beside a malformed entry", [{ ...a, etag: "x" }, bRevoked]],
     ["in another order", [bRevoked, a]],
@@ -146,6 +191,34 @@ describe("a batch", () => {
         Either.left(invalid("batch-shape", "a")),
         Either.left(revoked("b"))
       ])
+    })
+  )
+
+  it.effect("that is malformed still carries a server's INVALID_CONFIG, which blocks as a denial does", () =>
+    Effect.gen(function* () {
+      const refused = DeliveryError.fromCode("INVALID_CONFIG", { container: "b" })
+      expect(yield* batch(ab, { containers: [RegistryApi.errorEntry("b", refused)] })).toEqual([
+        Either.left(invalid("batch-shape", "a")),
+        Either.left(refused)
+      ])
+    })
+  )
+
+  it.live("that has far too many entries lets other work run while it is searched for denials", () =>
+    Effect.gen(function* () {
+      const text = JSON.stringify({ containers: [...new Array<null>(90_000).fill(null), bRevoked] })
+      let turns = 0
+      const other = yield* Effect.fork(
+        Effect.forever(
+          Effect.zipRight(
+            yieldToEventLoop,
+            Effect.sync(() => turns++)
+          )
+        )
+      )
+      expect(yield* batch(ab, text)).toEqual([Either.left(invalid("batch-shape", "a")), Either.left(revoked("b"))])
+      yield* Fiber.interrupt(other)
+      expect(turns).toBeGreaterThan(10)
     })
   )
 
@@ -245,16 +318,20 @@ const anyBatch = fc.asyncProperty(
       const named = containers.flatMap((entry) => denialsIn(entry, id))
       if (named.length > 0) expect(named).toContain(failure?._tag)
     }
-    if (failures.some((failure) => failure?._tag === "INVALID_SNAPSHOT" && failure.check !== undefined)) {
+    // Another revision than the pinned one concerns its own container only.
+    if (failures.some(isMalformed)) {
       expect(failures).not.toContain(undefined)
     }
   }
 )
 
+const isMalformed = (failure: DeliveryError.DeliveryError | undefined) =>
+  failure?._tag === "INVALID_SNAPSHOT" && failure.check !== undefined && failure.check !== "pinned-revision"
+
 const denialsIn = (entry: unknown, id: string): ReadonlyArray<string> => {
   const { containerId, error, status } = Object(entry)
   const denied =
-    containerId === id && status === "error" && DeliveryError.Denial.members.some((one) => one._tag === error?.code)
+    containerId === id && status === "error" && DeliveryError.Blocking.members.some((one) => one._tag === error?.code)
   return denied ? [error.code] : []
 }
 

@@ -325,7 +325,7 @@ describe.each(httpClients)("RegistryClient over %s", (_, http) => {
             "skills.container": "a",
             "http.response.status_code": 200,
             "skills.bytes": 3,
-            "skills.outcome": "Snapshot"
+            "skills.outcome": "snapshot"
           }
         ],
         [
@@ -342,7 +342,7 @@ describe.each(httpClients)("RegistryClient over %s", (_, http) => {
             "skills.containers": 2,
             "http.response.status_code": 200,
             "skills.bytes": 17,
-            "skills.outcome": "Batch"
+            "skills.outcome": "batch"
           }
         ]
       ])

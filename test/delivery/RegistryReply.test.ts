@@ -55,6 +55,17 @@ describe.each(httpClients)("RegistryReply over %s", (clientName, http) => {
       return yield* client.get({ containerId: "a", ...more })
     })
 
+  it.scoped("an upgrade that nobody asked for is refused, and the connection is closed", () =>
+    Effect.gen(function* () {
+      const upgrade = yield* Loopback.watched(({ raw }) =>
+        raw("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+      )
+      const error = yield* Effect.flip(ask(upgrade.handler))
+      expect(error._tag).toBe(clientName === "node:http" ? "UNSUPPORTED_SERVER" : "NETWORK_ERROR")
+      yield* upgrade.closed
+    }).pipe(overHttp)
+  )
+
   it.scoped("gives what was said in its head as ready, and the whole archive", () =>
     Effect.gen(function* () {
       expect(yield* ask(altered({ "content-type": "Application/ZIP; charset=binary" }))).toEqual({

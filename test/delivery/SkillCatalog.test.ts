@@ -101,12 +101,16 @@ describe("SkillCatalog.text", () => {
     { what: "a terminal escape", description: "\u001B[2J\u009B2J\u007F" },
     { what: "a bidirectional override", description: "\u202Etxet neddih\u2066" },
     { what: "invisible tag characters", description: "visible\u{E0048}\u{E0049}" },
+    { what: "private characters", description: "\uE000\u{F0000}\u{10FFFD}" },
     { what: "variation selectors and fillers", description: "a\uFE0F\u{E0100}\u3164\u200B\uFEFF" }
   ])("keeps a description with $what on one line inside the list", ({ description }) =>
     Effect.gen(function* () {
       const inside = list(SkillCatalog.text(yield* described(description)))
       assert.strictEqual(inside.split(/\r\n|[\n\r\u2028\u2029\u0085]/).length, "\n[\n{}\n]\n".split("\n").length)
-      assert.notMatch(inside.replaceAll("\n", ""), /[<>&`\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u)
+      assert.notMatch(
+        inside.replaceAll("\n", ""),
+        /[<>&`\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/u
+      )
       assert.deepStrictEqual(JSON.parse(inside), [{ name: "trap", description }])
     })
   )

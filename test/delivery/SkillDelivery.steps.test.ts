@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises"
 import { describe, expect, it } from "@effect/vitest"
-import { Cause, Context, Effect, Either, Exit, Fiber, Layer, type Scheduler, Scope } from "effect"
+import { Cause, Context, Effect, Either, Exit, Fiber, FiberId, Layer, type Scheduler, Scope } from "effect"
 import * as DeliveryError from "../../src/delivery/DeliveryError.js"
 import type { DeliveryStatus } from "../../src/delivery/DeliveryStatus.js"
 import * as RegistryScript from "../../src/delivery/RegistryScript.js"
@@ -39,9 +39,16 @@ class Stepper implements Scheduler.Scheduler {
   start<A, E>(effect: Effect.Effect<A, E>, steps: number): Fiber.RuntimeFiber<A, E> {
     this.#stepping = true
     const fiber = Effect.runFork(effect, { scheduler: this })
+    this.step(steps)
+    return fiber
+  }
+
+  /** Runs what waits to run for so many operations; whether anything is left. */
+  step(steps: number): boolean {
+    this.#stepping = true
     for (let step = 0; step < steps; step++) this.#tasks.shift()?.()
     this.#stepping = false
-    return fiber
+    return this.#tasks.length > 0
   }
 }
 
@@ -165,4 +172,38 @@ describe("an interruption of the last caller anywhere in a check, verification a
     )
     expect(left).toEqual(["r1 good", "r1 NETWORK_ERROR"])
   })
+})
+
+describe("an acquire that comes as the last caller of a check leaves, anywhere in it,", () => {
+  // So many operations after the interruption.
+  it.each([0, 1, 2, 3, 4, 5, 6, 8, 10])(
+    "is never interrupted with it (%i steps later)",
+    {
+      timeout: 60_000
+    },
+    async (later) => {
+      for (let steps = 0, isRunning = true; isRunning; steps += 3) {
+        await setImmediate()
+        const stepper = new Stepper()
+        const scope = stepper.run(Scope.make())
+        // The denial of the first check is being written for ever.
+        const cache = Context.make(SnapshotCache.SnapshotCache, {
+          persistent: true,
+          load: () => Effect.succeedNone,
+          save: () => Effect.never
+        })
+        const skills = stepper.run(open({ container: "team", freshness: 0 }, cache, scope))
+        stepper.run(skills.enqueue(Effect.fail(denial), Effect.fail(denial)))
+        const first = stepper.start(skills.acquire, steps)
+        isRunning = stepper.step(0)
+        first.unsafeInterruptAsFork(FiberId.none)
+        stepper.step(later)
+        const second = stepper.start(skills.acquire, 0)
+        stepper.run(Effect.void)
+        // It waits for the write of its denial, or has an answer.
+        const exit = second.unsafePoll()
+        expect(exit === null || !Exit.isInterrupted(exit)).toBe(true)
+      }
+    }
+  )
 })

@@ -210,6 +210,33 @@ describe("failure", () => {
   )
 })
 
+describe("a client that goes wrong", () => {
+  scripted("by interrupting itself is trouble", () =>
+    Effect.gen(function* () {
+      const skills = yield* delivery({ container, freshness: 0 })
+      yield* skills.enqueue(snapshot(r1), Effect.interrupt)
+      yield* skills.acquire
+      assert.strictEqual(yield* skills.revision, "r1")
+      assert.strictEqual((yield* skills.status).lastError?.code, "NETWORK_ERROR")
+    })
+  )
+
+  scripted("after it has denied leaves the denial", () =>
+    Effect.gen(function* () {
+      const skills = yield* delivery({ container, freshness: 0 })
+      yield* skills.enqueue(
+        snapshot(r1),
+        RegistryScript.denied(new DeliveryError.RevisionRevoked({}), Effect.die("bug")),
+        new DeliveryError.NetworkError({})
+      )
+      yield* skills.acquire
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(skills.acquire)))
+      assert.strictEqual((yield* skills.status).lastError?.code, "REVISION_REVOKED")
+      assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+    })
+  )
+})
+
 describe("denial", () => {
   const denials = DeliveryError.Denial.members.map((member) => DeliveryError.fromCode(member._tag))
   for (const denial of [...denials, DeliveryError.fromCode("INVALID_CONFIG")]) {
@@ -556,7 +583,12 @@ describe("the layer", () => {
     ["51 containers", { containers: Array.from({ length: 51 }, (_, index) => `c${index}`) }, "containers"],
     ["an infinite window", { container, freshness: Duration.infinity }, "freshness"],
     ["a timeout of 0", { container, timeout: 0 }, "timeout"],
-    ["an infinite timeout", { container, timeout: Duration.infinity }, "timeout"]
+    ["an infinite timeout", { container, timeout: Duration.infinity }, "timeout"],
+    // As JavaScript may call it.
+    ["nothing at all", {} as SkillDelivery.Options, "container"],
+    ["a pin beside a list", { containers: ["a"], revision: "r1" } as unknown as SkillDelivery.Options, "containers"],
+    ["a list that is no list", { containers: "a" } as unknown as SkillDelivery.Options, "containers"],
+    ["a timeout that is no duration", { container, timeout: "soon" as unknown as number }, "timeout"]
   ]
   for (const [what, options, setting] of refused) {
     scripted(`refuses ${what}, naming the setting`, () =>
@@ -810,6 +842,33 @@ describe("status", () => {
     })
   )
 
+  scripted("changes does not repeat a status that a slow reader saw last", () =>
+    Effect.gen(function* () {
+      const skills = yield* delivery({ container, freshness: 0 })
+      const [first, second] = [new DeliveryError.NetworkError({}), new DeliveryError.UnsupportedServer({})]
+      yield* skills.enqueue(first, second, first, snapshot(r1))
+      yield* Effect.flip(skills.acquire)
+      const reading = yield* Deferred.make<void>()
+      const goOn = yield* Deferred.make<void>()
+      const seen = yield* skills.changes.pipe(
+        Stream.tap(() => Effect.zipRight(Deferred.succeed(reading, undefined), Deferred.await(goOn))),
+        Stream.take(2),
+        Stream.runCollect,
+        Effect.fork
+      )
+      yield* Deferred.await(reading)
+      yield* Effect.flip(skills.acquire)
+      yield* Effect.flip(skills.acquire)
+      yield* Deferred.succeed(goOn, undefined)
+      yield* Effect.repeatN(Effect.yieldNow(), 20)
+      yield* skills.acquire
+      assert.deepStrictEqual(
+        Chunk.toReadonlyArray(yield* Fiber.join(seen)).map((status) => status.lastError?.code),
+        ["NETWORK_ERROR", undefined]
+      )
+    })
+  )
+
   scripted("a slow reader of changes skips to the newest, and the stream ends with the layer", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()
@@ -990,6 +1049,86 @@ describe("a persistent cache", () => {
       )
     })
   )
+
+  it.effect("an acquire that comes while a denial is written asks anew", () =>
+    Effect.gen(function* () {
+      const cache = yield* memory
+      const writing = yield* Deferred.make<void>()
+      cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Effect.never)
+      yield* process(cache, (skills) =>
+        Effect.gen(function* () {
+          yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), snapshot(r1))
+          const denied = yield* Effect.fork(skills.code)
+          yield* Deferred.await(writing)
+          // The first one leaves in the same breath, and takes nobody along.
+          yield* Fiber.interruptFork(denied)
+          assert.strictEqual(yield* skills.revision, "r1")
+          assert.strictEqual(yield* skills.requestCount, 2)
+          yield* TestClock.adjust(5_000)
+        })
+      ).pipe(Effect.zipLeft(TestClock.adjust(10_000), { concurrent: true }))
+    })
+  )
+
+  it.effect("a denial that could not be written is written at the next chance", () =>
+    Effect.gen(function* () {
+      const cache = yield* memory
+      yield* fill(cache)
+      yield* process(cache, (skills) =>
+        Effect.gen(function* () {
+          yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), new DeliveryError.RevisionRevoked({}))
+          cache.faults.save = Effect.die("full")
+          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+          delete cache.faults.save
+          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+        })
+      )
+      yield* process(cache, (skills) =>
+        Effect.gen(function* () {
+          yield* skills.enqueue(new DeliveryError.NetworkError({}))
+          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+        })
+      )
+    })
+  )
+
+  it.effect("a clock that goes back while a denial is written prolongs nothing", () =>
+    Effect.gen(function* () {
+      const cache = yield* memory
+      const writing = yield* Deferred.make<void>()
+      cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Effect.never)
+      yield* TestClock.setTime(3_600_000)
+      yield* process(cache, (skills) =>
+        Effect.gen(function* () {
+          yield* skills.enqueue(Effect.zipRight(TestClock.setTime(0), new DeliveryError.RevisionRevoked({})))
+          const fiber = yield* Effect.fork(skills.code)
+          yield* Deferred.await(writing)
+          yield* TestClock.adjust(5_000)
+          assert.strictEqual(yield* Fiber.join(fiber), "REVISION_REVOKED")
+        })
+      )
+    })
+  )
+
+  for (const [how, fault] of [
+    ["fails", new SnapshotCache.SnapshotCacheError({ operation: "load", reason: "size" })],
+    ["dies", Effect.die("bug")],
+    ["interrupts itself", Effect.interrupt]
+  ] as const) {
+    it.effect(`a store that ${how} on loading counts as empty`, () =>
+      Effect.gen(function* () {
+        const cache = yield* memory
+        cache.faults.load = fault
+        yield* process(cache, (skills) =>
+          Effect.gen(function* () {
+            yield* skills.enqueue(snapshot(r1))
+            assert.strictEqual(yield* skills.revision, "r1")
+            assert.strictEqual(yield* skills.requestCount, 1)
+          })
+        )
+      })
+    )
+  }
 
   it.effect("a save never delays an acquire, and the layer's end waits for it", () =>
     Effect.gen(function* () {

@@ -3,10 +3,11 @@ import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { describe, expect, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Option, Tracer } from "effect"
-import { yieldToEventLoop } from "#codec"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { answer, type Contents, contents, entries, response, sha256Hex } from "../support/SnapshotArchive.js"
+import { turnsDuring } from "../support/Turns.js"
 
 const notUtf8 = Uint8Array.of(0x89, 0x50, 0xff, 0x00)
 
@@ -461,6 +462,17 @@ describe("verification", () => {
       yield* Fiber.join(fiber)
       // The archive and the file are hashed in four slices each, or in more.
       expect(turns).toBeGreaterThan(5)
+    })
+  )
+
+  it.live("lets the event loop run while it finds out whether a long file is text", () =>
+    Effect.gen(function* () {
+      const bytes = new TextEncoder().encode("é".repeat(8 * sliceBytes))
+      const text = yield* turnsDuring(Snapshot.verify(response(large(bytes, 0))))
+      // No text from its first byte on, so that this need not be read for it.
+      bytes[0] = 0xff
+      const binary = yield* turnsDuring(Snapshot.verify(response(large(bytes, 0))))
+      expect(text - binary).toBeGreaterThanOrEqual(12)
     })
   )
 

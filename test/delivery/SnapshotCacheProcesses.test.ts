@@ -21,7 +21,7 @@ const bundle = Effect.gen(function* () {
       bundle: true,
       platform: "node",
       format: "esm",
-      conditions: ["source"],
+      conditions: ["effect-agent-contracts-source"],
       logLevel: "error"
     })
   )

@@ -51,11 +51,24 @@ describe("what is in the package", () => {
 
   it("licence, fixtures and nothing of the workshop", () => {
     const tops = readdirSync(installed)
-    expect(tops).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist", "fixtures", "package.json", "src"]))
+    expect(tops).toEqual(
+      expect.arrayContaining(["LICENSE", "README.md", "dist", "docs", "fixtures", "package.json", "src"])
+    )
     expect(
       files.filter((file) => /\.test\.|tsbuildinfo|\/(?:test|scripts|\.ci|\.tmp)\//.test(file.slice(installed.length)))
     ).toEqual([])
     expect(existsSync(join(installed, "dist/bin/LICENSES.txt"))).toBe(true)
+  })
+
+  it("every link of the README and the guides leads to a file of the package", () => {
+    const pages = files.filter((file) => file.endsWith(".md"))
+    const links = pages.flatMap((page) =>
+      [...readFileSync(page, "utf8").matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, link = ""]) =>
+        resolve(dirname(page), link)
+      )
+    )
+    expect(links.length).toBeGreaterThan(5)
+    expect(links.filter((link) => !existsSync(link))).toEqual([])
   })
 
   it("every source map leads to a file of the package", () => {
@@ -130,6 +143,20 @@ describe("with the required peers only", () => {
       expect(await run("node", `${directory}/out/program.js`)).toBe("true Right\n")
     }
   )
+
+  it("a bundler with a `source` condition of its own gets JavaScript", async () => {
+    const entry = write("source.js", `export * from "effect-agent-contracts/delivery"`)
+    const { metafile } = await build({
+      entryPoints: [entry],
+      bundle: true,
+      write: false,
+      platform: "node",
+      conditions: ["source"],
+      metafile: true,
+      format: "esm"
+    })
+    expect(Object.keys(metafile.inputs).filter((file) => file.endsWith(".ts"))).toEqual([])
+  })
 
   it("a bundler without the `node` condition gets the portable codec and nothing of Node", async () => {
     const entry = write("browser.js", `export * from "effect-agent-contracts/delivery"`)

@@ -1,11 +1,11 @@
 /** The bundled `agent-contracts` as a process of its own. */
 import { spawn } from "node:child_process"
-import { resolve } from "node:path"
 import { createInterface } from "node:readline"
 import { Deferred, Effect, Queue } from "effect"
+import { inject } from "vitest"
 import * as Program from "./Program.js"
 
-export const bundle = resolve("dist/bin/agent-contracts.js")
+export const bundle = inject("commandLine")
 
 /** Runs a command to its end, with these environment variables and no others. */
 export const run = (args: ReadonlyArray<string>, variables?: Readonly<Record<string, string>>) =>

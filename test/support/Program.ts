@@ -1,5 +1,6 @@
-import { execFile } from "node:child_process"
-import { Effect } from "effect"
+import { execFile, spawn } from "node:child_process"
+import { createInterface } from "node:readline"
+import { Effect, Queue } from "effect"
 
 export interface Ended {
   readonly code: number | null
@@ -22,5 +23,23 @@ export const execute = (
   })
 
 /** Runs a TypeScript program from the repository's sources. */
-export const run = (file: string, variables?: Readonly<Record<string, string>>) =>
-  execute(process.execPath, ["scripts/run.mjs", file], variables)
+export const run = (file: string, variables?: Readonly<Record<string, string>>, args: ReadonlyArray<string> = []) =>
+  execute(process.execPath, ["scripts/run.mjs", file, ...args], variables)
+
+/** Starts a TypeScript program that goes on until it is interrupted, which the scope does. */
+export const start = Effect.fnUntraced(function* (file: string, args: ReadonlyArray<string>) {
+  const lines = yield* Queue.unbounded<string>()
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, ["scripts/run.mjs", file, ...args], { stdio: ["ignore", "pipe", "inherit"] })
+    ),
+    (child) =>
+      Effect.async<void>((resume) => {
+        child.once("close", () => resume(Effect.void))
+        child.kill("SIGINT")
+      })
+  )
+  createInterface(child.stdout).on("line", (line) => lines.unsafeOffer(line))
+  /** The next line of standard output. */
+  return Queue.take(lines)
+})

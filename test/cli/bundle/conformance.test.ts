@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
@@ -45,7 +45,7 @@ describe("conformance run", () => {
       const [valid] = snapshots.cases.filter((each: { expected: string }) => each.expected === "valid")
       const cases = [valid, { ...valid, name: "hostile\u001b[2J", expected: "REVISION_REVOKED" }]
       const ended = yield* run("--snapshots", file("snapshots.json", { ...snapshots, cases }))
-      expect(ended.code).toBe(1)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(1)
       expect(ended.stdout).toBe(
         `FAIL "hostile\\u001b[2J": expected "REVISION_REVOKED", got "valid"\n1 passed, 1 failed\n`
       )
@@ -59,7 +59,7 @@ describe("conformance run", () => {
         "--snapshots",
         file("json.json", { ...snapshots, cases: snapshots.cases.slice(0, 2) })
       )
-      expect(ended.code).toBe(0)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(0)
       expect(JSON.parse(ended.stdout)).toMatchObject({
         passed: 2,
         failed: 0,
@@ -68,10 +68,42 @@ describe("conformance run", () => {
     })
   )
 
+  it.live("of a file that is far too long no more is read than shows it", () =>
+    Effect.gen(function* () {
+      const path = file("long.json", snapshots)
+      truncateSync(path, 8 * 1024 ** 3)
+      const ended = yield* run("--snapshots", path)
+      expect(ended).toMatchObject({ code: 2, stdout: "" })
+      expect(ended.stderr).toContain("is longer than")
+    })
+  )
+
+  it.live("a file that is nested too deeply, or is no object, is used wrongly and said so in short", () =>
+    Effect.gen(function* () {
+      const deep = file("deep.json", [])
+      writeFileSync(deep, `{"contract":${"[".repeat(100_000)}${"]".repeat(100_000)}}`)
+      for (const path of [deep, file("list.json", []), file("null.json", null)]) {
+        const ended = yield* run("--snapshots", path)
+        expect(ended).toMatchObject({ code: 2, stdout: "" })
+        expect(ended.stderr.length).toBeLessThan(500)
+      }
+    })
+  )
+
+  it.live("an outcome that nobody knows is one line that lists those there are", () =>
+    Effect.gen(function* () {
+      const cases = [{ ...snapshots.cases[0], name: "odd", expected: "FOO" }]
+      const ended = yield* run("--snapshots", file("odd.json", { ...snapshots, cases }))
+      expect(ended).toMatchObject({ code: 2, stdout: "" })
+      expect(ended.stderr).toMatch(/: case "odd": expected: expected one of valid, INVALID_CONFIG, .*, got "FOO"\n$/)
+      expect(ended.stderr.trimEnd()).not.toContain("\n")
+    })
+  )
+
   it.live("a file without cases proves nothing: used wrongly", () =>
     Effect.gen(function* () {
       const ended = yield* run("--snapshots", file("empty.json", { ...snapshots, cases: [] }))
-      expect(ended.code).toBe(2)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(2)
       expect(ended.stderr).toContain("no cases")
     })
   )

@@ -141,7 +141,7 @@ describe("with AGENT_CONTRACTS_SKILLS_CACHE_DIR", () => {
         AGENT_CONTRACTS_SKILLS_CACHE_DIR: resolve("package.json"),
         CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team"
       })
-      expect(ended.code).toBe(0)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(0)
       expect(ended.stdout).toMatch(/\nstatus: initialized, revision "r1", latest, checked \S+Z\n$/)
       expect(ended.stderr).not.toBe("")
     }).pipe(withRegistry)
@@ -160,7 +160,7 @@ describe("progress", () => {
         ["-c", errorsOnTerminal, process.execPath, CommandLine.bundle, "skills", "acquire", "--container", "team"],
         { PATH: process.env["PATH"] ?? "", INTELLIGENCE_API_URL: url, CPK_INTELLIGENCE_API_KEY: key }
       )
-      expect(ended.code).toBe(0)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(0)
       const drawn = [1, 2, 3].map((mebibytes) => `receiving: ${mebibytes} of 4 MiB`)
       expect(ended.stderr.split("\r\u001b[K")).toEqual(["", ...drawn, ""])
       expect(ended.stdout).not.toContain("receiving")
@@ -181,6 +181,7 @@ describe("a failure exits with 1, its code on standard error, the status on stan
     readonly name: string
     readonly handler: LoopbackRegistry.Handler
     readonly code: string
+    readonly denied?: boolean
   }> = [
     {
       name: "a server that answers HTML",
@@ -240,19 +241,35 @@ describe("a failure exits with 1, its code on standard error, the status on stan
     {
       name: "a revoked revision",
       handler: LoopbackRegistry.failure(403, new DeliveryError.RevisionRevoked()),
-      code: "REVISION_REVOKED"
+      code: "REVISION_REVOKED",
+      denied: true
     },
-    { name: "a refused key", handler: LoopbackRegistry.respond(401, {}, html), code: "AUTHENTICATION_FAILED" },
+    {
+      name: "a registry that calls the configuration wrong",
+      handler: LoopbackRegistry.failure(400, new DeliveryError.InvalidConfig({ setting: "S", problem: "is wrong" })),
+      code: "INVALID_CONFIG",
+      denied: true
+    },
+    {
+      name: "a refused key",
+      handler: LoopbackRegistry.respond(401, {}, html),
+      code: "AUTHENTICATION_FAILED",
+      denied: true
+    },
     { name: "a hung server", handler: LoopbackRegistry.stall, code: "TIMEOUT" }
   ]
-  for (const { code, handler, name } of cases) {
+  for (const { code, denied = false, handler, name } of cases) {
     it.live(name, () =>
       Effect.gen(function* () {
         yield* enqueue(handler)
         const ended = yield* acquire([])
-        expect(ended.code).toBe(1)
-        expect(ended.stderr).toMatch(new RegExp(`^agent-contracts: ${code}: .+\\n$`))
-        expect(ended.stdout).toMatch(new RegExp(`^status: not initialized, latest, last error ${code}: .+\\n$`))
+        expect(ended).toMatchObject({
+          code: 1,
+          stdout: denied
+            ? `status: blocked by ${code}, not initialized, latest\n`
+            : `status: not initialized, latest, last error ${code}\n`,
+          stderr: expect.stringMatching(new RegExp(`^agent-contracts: ${code}: .+\\n$`))
+        })
         expect(`${ended.stdout}${ended.stderr}`).not.toContain("secret-of-the-server")
         expect(yield* requests).toHaveLength(1)
       }).pipe(withRegistry)
@@ -263,7 +280,7 @@ describe("a failure exits with 1, its code on standard error, the status on stan
     Effect.gen(function* () {
       const url = yield* unusedUrl
       const ended = yield* acquire(["--json", "--api-url", url])
-      expect(ended.code).toBe(1)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(1)
       expect(ended.stderr).toContain("NETWORK_ERROR")
       expect(JSON.parse(ended.stdout)).toMatchObject({
         error: { code: "NETWORK_ERROR", reason: "ECONNREFUSED", retryable: true },
@@ -294,7 +311,10 @@ describe("--watch", () => {
     }).pipe(withRegistry, Effect.scoped)
   )
 
-  it.live("SIGINT during a check releases the connection", () =>
+  it.live.each([
+    ["SIGINT", 130],
+    ["SIGTERM", 143]
+  ] as const)("%s during a check releases the connection and ends with %d", ([signal, code]) =>
     Effect.gen(function* () {
       const hung = yield* LoopbackRegistry.watched(LoopbackRegistry.head(200, RegistryApi.snapshotHeaders(response)))
       yield* enqueue(hung.handler)
@@ -304,9 +324,9 @@ describe("--watch", () => {
         CPK_INTELLIGENCE_API_KEY: key
       })
       yield* hung.reached
-      yield* watch.signal("SIGINT")
+      yield* watch.signal(signal)
       yield* hung.closed
-      expect(yield* watch.ended).toBe(130)
+      expect(yield* watch.ended).toBe(code)
     }).pipe(withRegistry, Effect.scoped)
   )
 })

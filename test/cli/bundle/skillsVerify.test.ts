@@ -94,6 +94,21 @@ describe("a valid archive", () => {
     })
   )
 
+  it.live("the name of the file cannot forge a verdict", () =>
+    Effect.gen(function* () {
+      const name = "x.zip\nvalid     other.zip"
+      const good = yield* verify(file(name, archive))
+      expect(good.code).toBe(0)
+      expect(good.stdout.match(/^valid/gm)).toHaveLength(1)
+      const bad = yield* verify(file(name, new Uint8Array()))
+      expect(bad.code).toBe(1)
+      expect(bad.stdout).toMatch(/^invalid {3}.*x\.zip\\u\{a\}valid {5}other\.zip\n$/)
+      const missing = yield* verify(`${name}.none`)
+      expect(missing).toMatchObject({ code: 2, stdout: "" })
+      expect(missing.stderr).not.toMatch(/^valid/m)
+    })
+  )
+
   it.live("a reader that leaves early ends it quietly", () =>
     Effect.gen(function* () {
       const files = Object.fromEntries(Array.from({ length: 990 }, (_, index) => [`file-${index}`, ""]))
@@ -107,7 +122,7 @@ describe("a valid archive", () => {
 
 describe("a bad archive exits with 1, says why on standard error, and the verdict is the result", () => {
   const expectInvalid = (ended: Program.Ended, check: string) => {
-    expect(ended.code).toBe(1)
+    expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(1)
     expect(ended.stdout).toMatch(/^invalid {3}\S+\n$/)
     expect(ended.stderr).toMatch(/^agent-contracts: INVALID_SNAPSHOT: /)
     expect(ended.stderr).toContain(check)
@@ -157,7 +172,7 @@ describe("a bad archive exits with 1, says why on standard error, and the verdic
       const tampered = Buffer.from(archive)
       tampered.write("Notez", tampered.indexOf("Notes"))
       const ended = yield* verify(file("tampered.zip", tampered), "--json")
-      expect(ended.code).toBe(1)
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(1)
       expect(JSON.parse(ended.stdout)).toMatchObject({
         verdict: "invalid",
         error: { code: "INVALID_SNAPSHOT", check: "file-digest", entry: "release-notes/SKILL.md", retryable: false }

@@ -16,10 +16,12 @@ describe("help", () => {
       })
   )
 
-  it.live("the help of a command names every flag", () =>
+  it.live.each(["", "skills", "conformance"])("%j alone is used wrongly: its help on standard error", (group) =>
     Effect.gen(function* () {
-      const { stdout } = yield* CommandLine.run(["skills", "acquire", "--help"])
-      for (const flag of ["--api-url", "--container", "--revision", "--watch", "--json"]) expect(stdout).toContain(flag)
+      const args = group === "" ? [] : [group]
+      const { stdout } = yield* CommandLine.run([...args, "--help"])
+      const ended = yield* CommandLine.run(args)
+      expect(ended).toEqual({ code: 2, stdout: "", stderr: `agent-contracts: a command is missing\n\n${stdout}` })
     })
   )
 
@@ -28,6 +30,10 @@ describe("help", () => {
       const ended = yield* CommandLine.run(["--completions", shell])
       expect(ended).toMatchObject({ code: 0, stderr: "" })
       expect(ended.stdout).toContain("agent-contracts")
+      expect(ended.stdout).toContain("etag")
+      for (const flag of ["wizard", "log-level", "version", "completions "]) {
+        expect(ended.stdout).not.toMatch(new RegExp(`(?:--|-l )${flag}`))
+      }
     })
   )
 })
@@ -40,10 +46,24 @@ describe("a command that is used wrongly exits with 2, says so on standard error
     readonly env?: Readonly<Record<string, string>>
     readonly says: string
   }> = [
-    { name: "an unknown command", args: ["skill"], says: "skills" },
-    { name: "an unknown flag", args: ["skills", "verify", "x.zip", "--bogus"], says: "--bogus" },
-    { name: "a misspelled flag", args: ["skills", "verify", "x.zip", "--jsn"], says: "--jsn" },
-    { name: "a flag without its value", args: ["skills", "verify", "x.zip", "--etag"], says: "--etag" },
+    { name: "an unknown command", args: ["skill"], says: "unknown command 'skill' (did you mean skills?)" },
+    {
+      name: "an unknown flag",
+      args: ["skills", "verify", "x.zip", "--bogus"],
+      says: "unknown option '--bogus'; see agent-contracts skills verify --help"
+    },
+    {
+      name: "an unknown flag before the archive",
+      args: ["skills", "verify", "--nope", "package.json"],
+      says: "unknown option '--nope'"
+    },
+    { name: "a misspelled flag", args: ["skills", "verify", "x.zip", "--jsn"], says: "(did you mean --json?)" },
+    { name: "a flag without its value", args: ["skills", "verify", "x.zip", "--etag"], says: "--etag needs a value" },
+    {
+      name: "a flag in place of a value",
+      args: ["skills", "acquire", "--api-url", "--json"],
+      says: "--api-url needs a value"
+    },
     { name: "no archive", args: ["skills", "verify"], says: "archive.zip" },
     { name: "two archives", args: ["skills", "verify", "package.json", "package.json"], says: "package.json" },
     { name: "an archive that does not exist", args: ["skills", "verify", "no-such.zip"], says: "no-such.zip: ENOENT" },
@@ -70,9 +90,14 @@ describe("a command that is used wrongly exits with 2, says so on standard error
       says: "--revision"
     },
     {
+      name: "no settings",
+      args: ["skills", "acquire"],
+      says: "INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url; set CPK_INTELLIGENCE_API_KEY; set CPK_INTELLIGENCE_LEARNING_CONTAINER_ID or give --container\n"
+    },
+    {
       name: "no API key",
       args: ["skills", "acquire", "--container", "a", "--api-url", "http://127.0.0.1:1"],
-      says: "INVALID_CONFIG: CPK_INTELLIGENCE_API_KEY"
+      says: "INVALID_CONFIG: set CPK_INTELLIGENCE_API_KEY\n"
     },
     {
       name: "a blank API key",
@@ -84,37 +109,61 @@ describe("a command that is used wrongly exits with 2, says so on standard error
       name: "no API URL",
       args: ["skills", "acquire", "--container", "a"],
       env: { CPK_INTELLIGENCE_API_KEY: key },
-      says: "INVALID_CONFIG: INTELLIGENCE_API_URL"
+      says: "INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url\n"
     },
     {
       name: "an API URL of another scheme",
       args: ["skills", "acquire", "--container", "a", "--api-url", "ftp://127.0.0.1"],
       env: settings,
-      says: "INVALID_CONFIG: INTELLIGENCE_API_URL"
+      says: "INVALID_CONFIG: --api-url: "
+    },
+    {
+      name: "an API URL of another scheme in the environment",
+      args: ["skills", "acquire", "--container", "a"],
+      env: { ...settings, INTELLIGENCE_API_URL: "ftp://127.0.0.1" },
+      says: "INVALID_CONFIG: INTELLIGENCE_API_URL: "
     },
     {
       name: "no container",
       args: ["skills", "acquire"],
       env: settings,
-      says: "INVALID_CONFIG: CPK_INTELLIGENCE_LEARNING_CONTAINER_ID"
+      says: "INVALID_CONFIG: set CPK_INTELLIGENCE_LEARNING_CONTAINER_ID or give --container\n"
     },
     {
       name: "a blank container",
       args: ["skills", "acquire", "--container", " "],
       env: settings,
-      says: "INVALID_CONFIG"
+      says: "INVALID_CONFIG: --container: "
+    },
+    {
+      name: "an empty container, where the environment has one",
+      args: ["skills", "acquire", "--container", ""],
+      env: { ...settings, CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "other" },
+      says: "--container"
+    },
+    {
+      name: "an empty container behind a sign",
+      args: ["skills", "acquire", "--container="],
+      env: { ...settings, CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "other" },
+      says: "--container"
     },
     {
       name: "a container given twice",
       args: ["skills", "acquire", "--container", "a", "--container", "a"],
       env: settings,
-      says: "INVALID_CONFIG"
+      says: "INVALID_CONFIG: --container: "
     },
     {
       name: "the API key as a flag",
-      args: ["skills", "acquire", "--api-key", "abc"],
+      args: ["skills", "acquire", `--api-key=${key}`],
       env: settings,
-      says: "--api-key"
+      says: "unknown option '--api-key'"
+    },
+    {
+      name: "a revision that cannot be one",
+      args: ["skills", "acquire", "--container", "a", "--revision", " "],
+      env: settings,
+      says: "INVALID_CONFIG: --revision: "
     }
   ]
   for (const { args, env = {}, name, says } of cases) {
@@ -123,6 +172,7 @@ describe("a command that is used wrongly exits with 2, says so on standard error
         const ended = yield* CommandLine.run(args, env)
         expect(ended).toMatchObject({ code: 2, stdout: "" })
         expect(ended.stderr).toContain(says)
+        expect(ended.stderr).toMatch(/^agent-contracts: .*[^\n]\n$/s)
         expect(ended.stderr).not.toContain(key)
         expect(ended.stderr).not.toContain("    at ")
       })

@@ -1,0 +1,126 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Either } from "effect"
+import fc from "fast-check"
+import * as Usage from "../../src/cli/Usage.js"
+
+const request = (...args: ReadonlyArray<string>) => Either.getOrThrow(Usage.parse(args))
+
+const problem = (...args: ReadonlyArray<string>) => Either.getOrThrow(Either.flip(Usage.parse(args))).message
+
+const help = (...args: ReadonlyArray<string>) => {
+  const asked = request(...args)
+  return asked._tag === "Help" ? asked.lines : []
+}
+
+describe("what is wrong with a command line is said of the argument at fault", () => {
+  it.each([
+    [["skills", "verify", "--nope", "good.zip"], "unknown option '--nope'; see agent-contracts skills verify --help"],
+    [["skills", "verify", "-x", "good.zip"], "unknown option '-x'; see agent-contracts skills verify --help"],
+    [["skills", "verify", "a.zip", "--revison=r"], "unknown option '--revison' (did you mean --revision?)"],
+    [["skills", "verify", "--constructor"], "unknown option '--constructor'"],
+    [["skills", "constructor"], "unknown command 'constructor'; see agent-contracts skills --help"],
+    [["skill", "verify"], "unknown command 'skill' (did you mean skills?); see agent-contracts --help"],
+    [["skill", "--help"], "unknown command 'skill'"],
+    [["skills", "verify"], "<archive.zip> is missing"],
+    [["skills", "verify", "a.zip", "b.zip"], "unexpected argument 'b.zip'"],
+    [["conformance", "run", "a.json"], "unexpected argument 'a.json'"],
+    [["skills", "verify", "a.zip", "--revision"], "--revision needs a value"],
+    [["skills", "acquire", "--container", "--json"], "--container needs a value"],
+    [["skills", "acquire", "--container", ""], "--container has an empty value"],
+    [["skills", "acquire", "--revision", "a", "--revision", "b"], "--revision is given more than once"],
+    [["skills", "acquire", "--watch=yes"], "--watch takes no value"],
+    [["--json", "skills", "verify", "a.zip"], "unknown option '--json'"],
+    [["skills", "verify", "a.zip", "--wizard"], "unknown option '--wizard'"],
+    [["skills", "acquire", "--log-level", "debug"], "unknown option '--log-level'"],
+    [["--completions"], "--completions needs a value"]
+  ])("%j", (args, message) => {
+    expect(problem(...args)).toContain(message)
+  })
+
+  it("without the value of a flag that is none: it may be a key", () => {
+    expect(problem("skills", "acquire", "--api-key=secret")).not.toContain("secret")
+  })
+})
+
+describe("a good command line", () => {
+  it.each([
+    [["--version"], { _tag: "Version" }],
+    [["--completions", "zsh"], { _tag: "Completions", shell: "zsh" }],
+    [["skills", "acquire"], { _tag: "Run", args: ["skills", "acquire"] }],
+    // A switch would take the word after it for its value.
+    [["skills", "verify", "--json", "true"], { _tag: "Run", args: ["skills", "verify", "--json", "--", "true"] }],
+    [
+      ["skills", "verify", "--revision=-1", "--etag", "e", "--", "--odd.zip"],
+      { _tag: "Run", args: ["skills", "verify", "--revision=-1", "--etag", "e", "--", "--odd.zip"] }
+    ]
+  ] as const)("%j", (args, expected) => {
+    expect(request(...args)).toEqual(expected)
+  })
+
+  it("keeps every value as it was given, before or after a flag's sign", () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ minLength: 1 })), fc.boolean(), (ids, sign) => {
+        const flags = ids.flatMap((id) => (sign || id.startsWith("-") ? [`--container=${id}`] : ["--container", id]))
+        const run = request("skills", "acquire", ...flags)
+        const args = run._tag === "Run" ? run.args.slice(2) : []
+        const given = args.flatMap((word, index) => {
+          if (word.startsWith("--container=")) return [word.slice("--container=".length)]
+          return args[index - 1] === "--container" ? [word] : []
+        })
+        expect(given).toEqual(ids)
+      })
+    )
+  })
+})
+
+describe("help", () => {
+  const commands: ReadonlyArray<readonly [ReadonlyArray<string>, Usage.Command]> = [
+    [["skills", "verify"], Usage.verify],
+    [["skills", "acquire"], Usage.acquire],
+    [["conformance", "run"], Usage.conformanceRun]
+  ]
+  it.each(commands)(
+    "of %j: its whole name, every flag and variable, the exit codes and an example",
+    (path, command) => {
+      const lines = help(...path, "--help")
+      expect(lines.find((line) => line.startsWith("  $ "))).toContain(`  $ agent-contracts ${path.join(" ")} `)
+      const terms = [
+        ...Object.keys(command.flags).map((flag) => `  --${flag}`),
+        ...Object.keys(command.variables ?? {})
+      ]
+      for (const term of [...terms, "  130  Interrupted"]) {
+        expect(
+          lines.filter((line) => line.trimStart().startsWith(term.trimStart())),
+          term
+        ).toHaveLength(1)
+      }
+      expect(lines.slice(-2)).toEqual(["EXAMPLE", `  $ ${command.example}`])
+      expect(help("-h")).toContainEqual(expect.stringContaining(command.description))
+    }
+  )
+
+  it("shows what may be left out in brackets, and what may be repeated", () => {
+    expect(help("skills", "acquire", "--help")).toContain(
+      "  $ agent-contracts skills acquire [--api-url <url>] [--container <id>]... [--revision <id>] [--watch] [--json]"
+    )
+    expect(help("skills", "verify", "--help")).toContain(
+      "  $ agent-contracts skills verify [--revision <id>] [--etag <etag>] [--json] <archive.zip>"
+    )
+  })
+
+  it("wins over whatever else is wrong, but not after --", () => {
+    expect(help("skills", "verify", "--nope", "--help")).not.toEqual([])
+    expect(request("skills", "verify", "--", "--help")).toMatchObject({ _tag: "Run" })
+  })
+
+  it.each([[], ["skills"], ["conformance"]])("of %j is the problem's text when the command is missing", (...path) => {
+    expect(problem(...path)).toBe(["a command is missing", "", ...help(...path, "--help")].join("\n"))
+  })
+
+  it("examples are good command lines", () => {
+    for (const [, { example }] of commands) {
+      const [, ...args] = example.split(" ")
+      expect(request(...args)).toMatchObject({ _tag: "Run" })
+    }
+  })
+})
