@@ -119,9 +119,10 @@ const exchange = (
   outgoing: Http.ServerResponse,
   closed: Effect.Effect<void>
 ): Exchange => {
-  const written = (write: (done: () => void) => void) =>
+  // A write that fails says so before the socket does: whoever writes on and on would never let the socket's turn come.
+  const written = (write: (done: (error?: Error | null) => void) => void) =>
     Effect.async<void>((resume) => {
-      write(() => resume(Effect.void))
+      write((error) => resume(error ? closed : Effect.void))
     }).pipe(Effect.raceFirst(closed))
   return {
     request,
