@@ -7,6 +7,10 @@ import { readDirectory } from "./skills.js"
 const container = "examples"
 const apiKey = "example-key"
 const port = Number(process.argv[2] ?? 4400)
+if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+  console.error("usage: npm run registry [-- <port>], a port being a number from 0 to 65535")
+  process.exit(2)
+}
 
 const serve = Effect.gen(function* () {
   const registry = yield* Registry

@@ -26,4 +26,6 @@ export const text = (path: string, limit: number): Effect.Effect<string, UsageEr
 
 /** Node's description begins "ENOENT: no such file or directory, open '...'"; the path is said once. */
 const unreadable = (path: string) => (error: Error.PlatformError) =>
-  new UsageError({ message: `cannot read ${display(path)}: ${error.description?.split(",")[0] ?? "unknown reason"}` })
+  new UsageError({
+    message: `cannot read ${display(path) || '""'}: ${error.description?.split(",")[0] ?? "unknown reason"}`
+  })

@@ -18,6 +18,7 @@ import {
   Stream,
   TestClock
 } from "effect"
+import type { YieldWrap } from "effect/Utils"
 import * as DeliveryError from "../../src/delivery/DeliveryError.js"
 import * as DeliveryStatus from "../../src/delivery/DeliveryStatus.js"
 import { RegistryClient } from "../../src/delivery/RegistryClient.js"
@@ -89,6 +90,17 @@ describe("freshness", () => {
       yield* TestClock.adjust(4_999)
       yield* skills.acquire
       assert.strictEqual(yield* skills.requestCount, 1)
+    })
+  )
+
+  scripted("initialize asks ahead of the first acquire, which then asks no more, and fails as it would", () =>
+    Effect.gen(function* () {
+      const skills = yield* delivery({ container })
+      yield* skills.enqueue(new DeliveryError.NetworkError({}), snapshot(r1))
+      assert.strictEqual((yield* Effect.flip(skills.initialize))._tag, "NETWORK_ERROR")
+      assert.strictEqual(yield* skills.initialize, undefined)
+      assert.strictEqual(yield* skills.revision, "r1")
+      assert.strictEqual(yield* skills.requestCount, 2)
     })
   )
 
@@ -935,37 +947,47 @@ describe("a persistent cache", () => {
     return { records, calls, faults, service }
   })
 
+  type Delivery = Effect.Effect.Success<ReturnType<typeof delivery>>
+
   type Memory = Effect.Effect.Success<typeof memory>
 
   /** One process: a delivery over the cache, closed at its end. */
-  const process = <A, E>(
+  const process = <Step extends YieldWrap<Effect.Effect<unknown, unknown, Scope.Scope>>, A>(
     cache: Memory,
-    body: (skills: Effect.Effect.Success<ReturnType<typeof delivery>>) => Effect.Effect<A, E, Scope.Scope>,
+    body: (skills: Delivery) => Generator<Step, A, never>,
     options: SkillDelivery.Options = { container }
   ) =>
-    Effect.scoped(Effect.flatMap(delivery(options), body)).pipe(
+    Effect.scoped(Effect.flatMap(delivery(options), (skills) => Effect.gen(() => body(skills)))).pipe(
       Effect.provideService(SnapshotCache.SnapshotCache, cache.service),
       Effect.provide(RegistryScript.layer)
     )
 
   const fill = (cache: Memory) =>
-    process(cache, (skills) => Effect.zipRight(skills.enqueue(snapshot(r1)), skills.acquire))
+    process(cache, function* (skills) {
+      yield* skills.enqueue(snapshot(r1))
+      yield* skills.acquire
+    })
+
+  /** Every save hangs from now on; done when the next one has begun. */
+  const hangSaves = (cache: Memory) =>
+    Effect.map(Deferred.make<void>(), (begun) => {
+      cache.faults.save = Effect.zipRight(Deferred.succeed(begun, undefined), Effect.never)
+      return Deferred.await(begun)
+    })
 
   it.effect("is held but never fresh: the first acquire asks with its ETag", () =>
     Effect.gen(function* () {
       const cache = yield* memory
       yield* fill(cache)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(unchanged(r1))
-          assert.strictEqual(yield* skills.revision, "r1")
-          assert.deepStrictEqual(yield* skills.requests, [
-            { _tag: "Get", request: { containerId: container, ifNoneMatch: r1.etag } }
-          ])
-          yield* skills.acquire
-          assert.strictEqual(yield* skills.requestCount, 1)
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(unchanged(r1))
+        assert.strictEqual(yield* skills.revision, "r1")
+        assert.deepStrictEqual(yield* skills.requests, [
+          { _tag: "Get", request: { containerId: container, ifNoneMatch: r1.etag } }
+        ])
+        yield* skills.acquire
+        assert.strictEqual(yield* skills.requestCount, 1)
+      })
       assert.deepStrictEqual(cache.calls, ["load", "save", "load"])
     })
   )
@@ -974,16 +996,14 @@ describe("a persistent cache", () => {
     Effect.gen(function* () {
       const cache = yield* memory
       yield* fill(cache)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          assert.strictEqual((yield* skills.status).initialized, false)
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.revision, "r1")
-          const status = yield* skills.status
-          assert.strictEqual(status.stale, true)
-          assert.deepStrictEqual(status.lastCheckedAt, DateTime.unsafeMake(0))
-        })
-      )
+      yield* process(cache, function* (skills) {
+        assert.strictEqual((yield* skills.status).initialized, false)
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.revision, "r1")
+        const status = yield* skills.status
+        assert.strictEqual(status.stale, true)
+        assert.deepStrictEqual(status.lastCheckedAt, DateTime.unsafeMake(0))
+      })
     })
   )
 
@@ -991,25 +1011,19 @@ describe("a persistent cache", () => {
     Effect.gen(function* () {
       const cache = yield* memory
       yield* fill(cache)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.RevisionRevoked({}))
-          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
-        })
-      )
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.NetworkError({}), unchanged(r1))
-          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
-          assert.strictEqual(yield* skills.revision, "r1")
-        })
-      )
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.revision, "r1")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.RevisionRevoked({}))
+        assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+      })
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}), unchanged(r1))
+        assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+        assert.strictEqual(yield* skills.revision, "r1")
+      })
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.revision, "r1")
+      })
     })
   )
 
@@ -1019,54 +1033,46 @@ describe("a persistent cache", () => {
       const writing = yield* Deferred.make<void>()
       const goOn = yield* Deferred.make<void>()
       cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Deferred.await(goOn))
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.ContainerNotFound({}))
-          const fiber = yield* Effect.fork(skills.code)
-          yield* Deferred.await(writing)
-          assert.isTrue(Option.isNone(yield* Fiber.poll(fiber)))
-          yield* Deferred.succeed(goOn, undefined)
-          assert.strictEqual(yield* Fiber.join(fiber), "CONTAINER_NOT_FOUND")
-          assert.strictEqual(cache.records.size, 1)
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.ContainerNotFound({}))
+        const fiber = yield* Effect.fork(skills.code)
+        yield* Deferred.await(writing)
+        assert.isTrue(Option.isNone(yield* Fiber.poll(fiber)))
+        yield* Deferred.succeed(goOn, undefined)
+        assert.strictEqual(yield* Fiber.join(fiber), "CONTAINER_NOT_FOUND")
+        assert.strictEqual(cache.records.size, 1)
+      })
     })
   )
 
   it.effect("a store that hangs on a denial holds the acquire no longer than the timeout", () =>
     Effect.gen(function* () {
       const cache = yield* memory
-      const writing = yield* Deferred.make<void>()
-      cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Effect.never)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.ContainerNotFound({}))
-          const fiber = yield* Effect.fork(skills.code)
-          yield* Deferred.await(writing)
-          yield* TestClock.adjust(5_000)
-          assert.strictEqual(yield* Fiber.join(fiber), "CONTAINER_NOT_FOUND")
-        })
-      )
+      const writing = yield* hangSaves(cache)
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.ContainerNotFound({}))
+        const fiber = yield* Effect.fork(skills.code)
+        yield* writing
+        yield* TestClock.adjust(5_000)
+        assert.strictEqual(yield* Fiber.join(fiber), "CONTAINER_NOT_FOUND")
+      })
     })
   )
 
   it.effect("an acquire that comes while a denial is written asks anew", () =>
     Effect.gen(function* () {
       const cache = yield* memory
-      const writing = yield* Deferred.make<void>()
-      cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Effect.never)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), snapshot(r1))
-          const denied = yield* Effect.fork(skills.code)
-          yield* Deferred.await(writing)
-          // The first one leaves in the same breath, and takes nobody along.
-          yield* Fiber.interruptFork(denied)
-          assert.strictEqual(yield* skills.revision, "r1")
-          assert.strictEqual(yield* skills.requestCount, 2)
-          yield* TestClock.adjust(5_000)
-        })
-      ).pipe(Effect.zipLeft(TestClock.adjust(10_000), { concurrent: true }))
+      const writing = yield* hangSaves(cache)
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), snapshot(r1))
+        const denied = yield* Effect.fork(skills.code)
+        yield* writing
+        // The first one leaves in the same breath, and takes nobody along.
+        yield* Fiber.interruptFork(denied)
+        assert.strictEqual(yield* skills.revision, "r1")
+        assert.strictEqual(yield* skills.requestCount, 2)
+        yield* TestClock.adjust(5_000)
+      }).pipe(Effect.zipLeft(TestClock.adjust(10_000), { concurrent: true }))
     })
   )
 
@@ -1074,39 +1080,32 @@ describe("a persistent cache", () => {
     Effect.gen(function* () {
       const cache = yield* memory
       yield* fill(cache)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), new DeliveryError.RevisionRevoked({}))
-          cache.faults.save = Effect.die("full")
-          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
-          delete cache.faults.save
-          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
-        })
-      )
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.RevisionRevoked({}), new DeliveryError.RevisionRevoked({}))
+        cache.faults.save = Effect.die("full")
+        assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+        delete cache.faults.save
+        assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+      })
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.code, "REVISION_REVOKED")
+      })
     })
   )
 
   it.effect("a clock that goes back while a denial is written prolongs nothing", () =>
     Effect.gen(function* () {
       const cache = yield* memory
-      const writing = yield* Deferred.make<void>()
-      cache.faults.save = Effect.zipRight(Deferred.succeed(writing, undefined), Effect.never)
+      const writing = yield* hangSaves(cache)
       yield* TestClock.setTime(3_600_000)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(Effect.zipRight(TestClock.setTime(0), new DeliveryError.RevisionRevoked({})))
-          const fiber = yield* Effect.fork(skills.code)
-          yield* Deferred.await(writing)
-          yield* TestClock.adjust(5_000)
-          assert.strictEqual(yield* Fiber.join(fiber), "REVISION_REVOKED")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(Effect.zipRight(TestClock.setTime(0), new DeliveryError.RevisionRevoked({})))
+        const fiber = yield* Effect.fork(skills.code)
+        yield* writing
+        yield* TestClock.adjust(5_000)
+        assert.strictEqual(yield* Fiber.join(fiber), "REVISION_REVOKED")
+      })
     })
   )
 
@@ -1119,13 +1118,11 @@ describe("a persistent cache", () => {
       Effect.gen(function* () {
         const cache = yield* memory
         cache.faults.load = fault
-        yield* process(cache, (skills) =>
-          Effect.gen(function* () {
-            yield* skills.enqueue(snapshot(r1))
-            assert.strictEqual(yield* skills.revision, "r1")
-            assert.strictEqual(yield* skills.requestCount, 1)
-          })
-        )
+        yield* process(cache, function* (skills) {
+          yield* skills.enqueue(snapshot(r1))
+          assert.strictEqual(yield* skills.revision, "r1")
+          assert.strictEqual(yield* skills.requestCount, 1)
+        })
       })
     )
   }
@@ -1135,14 +1132,12 @@ describe("a persistent cache", () => {
       const cache = yield* memory
       const goOn = yield* Deferred.make<void>()
       cache.faults.save = Deferred.await(goOn)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(snapshot(r1))
-          assert.strictEqual(yield* skills.revision, "r1")
-          assert.strictEqual(cache.records.size, 0)
-          yield* Deferred.succeed(goOn, undefined)
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(snapshot(r1))
+        assert.strictEqual(yield* skills.revision, "r1")
+        assert.strictEqual(cache.records.size, 0)
+        yield* Deferred.succeed(goOn, undefined)
+      })
       assert.strictEqual(cache.records.size, 1)
     })
   )
@@ -1152,15 +1147,13 @@ describe("a persistent cache", () => {
       const cache = yield* memory
       const loading = yield* Deferred.make<void>()
       cache.faults.load = Effect.zipRight(Deferred.succeed(loading, undefined), Effect.uninterruptible(Effect.never))
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(snapshot(r1))
-          const fiber = yield* Effect.fork(skills.revision)
-          yield* Deferred.await(loading)
-          yield* TestClock.adjust(2_500)
-          assert.strictEqual(yield* Fiber.join(fiber), "r1")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(snapshot(r1))
+        const fiber = yield* Effect.fork(skills.revision)
+        yield* Deferred.await(loading)
+        yield* TestClock.adjust(2_500)
+        assert.strictEqual(yield* Fiber.join(fiber), "r1")
+      })
     })
   )
 
@@ -1178,13 +1171,11 @@ describe("a persistent cache", () => {
         const cache = yield* memory
         yield* fill(cache)
         for (const [slot, record] of cache.records) cache.records.set(slot, change(record))
-        yield* process(cache, (skills) =>
-          Effect.gen(function* () {
-            yield* skills.enqueue(snapshot(r2))
-            assert.strictEqual(yield* skills.revision, "r2")
-            assert.deepStrictEqual(yield* skills.requests, [{ _tag: "Get", request: { containerId: container } }])
-          })
-        )
+        yield* process(cache, function* (skills) {
+          yield* skills.enqueue(snapshot(r2))
+          assert.strictEqual(yield* skills.revision, "r2")
+          assert.deepStrictEqual(yield* skills.requests, [{ _tag: "Get", request: { containerId: container } }])
+        })
       })
     )
   }
@@ -1202,12 +1193,10 @@ describe("a persistent cache", () => {
       )
       assert.isTrue(cache.records.has(SnapshotRecord.slot(key, sealingKey)))
       cache.records.set(SnapshotRecord.slot(key, sealingKey), sealed)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.code, "NETWORK_ERROR")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.code, "NETWORK_ERROR")
+      })
     })
   )
 
@@ -1217,11 +1206,10 @@ describe("a persistent cache", () => {
       yield* fill(cache)
       yield* process(
         cache,
-        (skills) =>
-          Effect.gen(function* () {
-            yield* skills.enqueue(new DeliveryError.NetworkError({}))
-            assert.strictEqual(yield* skills.code, "NETWORK_ERROR")
-          }),
+        function* (skills) {
+          yield* skills.enqueue(new DeliveryError.NetworkError({}))
+          assert.strictEqual(yield* skills.code, "NETWORK_ERROR")
+        },
         { container, revision: "r1" }
       )
     })
@@ -1233,16 +1221,14 @@ describe("a persistent cache", () => {
       yield* fill(cache)
       const loading = yield* Deferred.make<void>()
       cache.faults.load = Effect.zipRight(Deferred.succeed(loading, undefined), Effect.never)
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          const fiber = yield* Effect.fork(skills.acquire)
-          yield* Deferred.await(loading)
-          yield* Fiber.interrupt(fiber)
-          delete cache.faults.load
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.revision, "r1")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        const fiber = yield* Effect.fork(skills.acquire)
+        yield* Deferred.await(loading)
+        yield* Fiber.interrupt(fiber)
+        delete cache.faults.load
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.revision, "r1")
+      })
     })
   )
 
@@ -1251,21 +1237,17 @@ describe("a persistent cache", () => {
       const cache = yield* memory
       yield* fill(cache)
       const reading = yield* Deferred.make<void>()
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          const stalled = Effect.zipRight(Deferred.succeed(reading, undefined), Effect.never)
-          yield* skills.enqueue(RegistryScript.denied(new DeliveryError.AuthorizationFailed({}), stalled))
-          yield* Effect.fork(skills.acquire)
-          yield* Deferred.await(reading)
-          // The process ends here, with the acquire still waiting.
-        })
-      )
-      yield* process(cache, (skills) =>
-        Effect.gen(function* () {
-          yield* skills.enqueue(new DeliveryError.NetworkError({}))
-          assert.strictEqual(yield* skills.code, "AUTHORIZATION_FAILED")
-        })
-      )
+      yield* process(cache, function* (skills) {
+        const stalled = Effect.zipRight(Deferred.succeed(reading, undefined), Effect.never)
+        yield* skills.enqueue(RegistryScript.denied(new DeliveryError.AuthorizationFailed({}), stalled))
+        yield* Effect.fork(skills.acquire)
+        yield* Deferred.await(reading)
+        // The process ends here, with the acquire still waiting.
+      })
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        assert.strictEqual(yield* skills.code, "AUTHORIZATION_FAILED")
+      })
     })
   )
 })

@@ -1,24 +1,22 @@
-import { Effect, Fiber } from "effect"
+import { Effect } from "effect"
 
-/** How many turns of the event loop another fiber gets while `effect` runs, which has to succeed. */
+/** How many turns of the event loop come while `effect` runs, which has to succeed. */
 export const turnsDuring = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.gen(function* () {
-    let turns = 0
-    const other = yield* Effect.fork(
-      Effect.forever(
-        Effect.zipRight(
-          turn,
-          Effect.sync(() => turns++)
-        )
+  Effect.scoped(
+    Effect.gen(function* () {
+      const count = yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          // Not a fiber: now and then the scheduler has a fiber wait for a timer, and turns would pass uncounted.
+          const turn = () => {
+            count.turns++
+            count.next = setImmediate(turn)
+          }
+          const count = { turns: 0, next: setImmediate(turn) }
+          return count
+        }),
+        (count) => Effect.sync(() => clearImmediate(count.next))
       )
-    )
-    yield* effect
-    yield* Fiber.interrupt(other)
-    return turns
-  })
-
-/** One turn of the event loop, by other means than the codec's. */
-const turn = Effect.async<void>((resume) => {
-  const immediate = setImmediate(() => resume(Effect.void))
-  return Effect.sync(() => clearImmediate(immediate))
-})
+      yield* effect
+      return count.turns
+    })
+  )

@@ -67,6 +67,7 @@ describe("a command that is used wrongly exits with 2, says so on standard error
     { name: "no archive", args: ["skills", "verify"], says: "archive.zip" },
     { name: "two archives", args: ["skills", "verify", "package.json", "package.json"], says: "package.json" },
     { name: "an archive that does not exist", args: ["skills", "verify", "no-such.zip"], says: "no-such.zip: ENOENT" },
+    { name: "an empty path", args: ["skills", "verify", ""], says: 'cannot read "": ENOENT' },
     { name: "a directory as archive", args: ["skills", "verify", "src"], says: "src" },
     {
       name: "a fixture file that does not exist",
