@@ -6,9 +6,19 @@ export const arrows = {
   archive: { folders: [], packages: ["effect", "fflate", "@noble/hashes"] },
   delivery: { folders: ["archive"], packages: ["effect", "@effect/platform"] },
   toolkit: { folders: ["delivery"], packages: ["effect", "@effect/ai"] },
+  publishing: { folders: ["archive", "delivery"], packages: ["effect", "@effect/platform", "yaml"] },
+  materialize: { folders: ["archive", "delivery", "publishing"], packages: ["effect", "@effect/platform"] },
+  store: {
+    folders: ["archive"],
+    packages: ["effect", "@effect/platform", "@effect/sql", "@effect/sql-libsql", "@effect/sql-pg", "@libsql/client"]
+  },
+  registry: {
+    folders: ["archive", "delivery", "publishing", "store"],
+    packages: ["effect", "@effect/platform", "@effect/sql"]
+  },
   conformance: { folders: ["archive", "delivery", "toolkit"], packages: ["effect", "@effect/platform"] },
   cli: {
-    folders: ["archive", "delivery", "toolkit", "conformance"],
+    folders: ["archive", "delivery", "toolkit", "publishing", "materialize", "store", "registry", "conformance"],
     packages: ["effect", "@effect/platform", "@effect/platform-node", "@effect/cli", "@effect/printer-ansi"]
   }
 }
@@ -47,8 +57,8 @@ export const forbidden = [
   {
     name: "portable",
     severity: "error",
-    comment: "only the Node codec and the command line need Node; everything else runs wherever Effect does",
-    from: { path: "^src/", pathNot: "^src/(?:archive/codec\\.node\\.ts$|cli/)" },
+    comment: "only the Node codec, the store and the command line need Node; everything else runs wherever Effect does",
+    from: { path: "^src/", pathNot: "^src/(?:archive/codec\\.node\\.ts$|store/|cli/)" },
     to: { dependencyTypes: ["core"] }
   },
   { name: "no-circular", severity: "error", from: {}, to: { circular: true } },
