@@ -42,6 +42,9 @@ export const sha256Hex = Effect.fnUntraced(function* (bytes: Uint8Array) {
   return toHex(sha256.digest())
 })
 
+/** A strong ETag: 64 lower-case hex digits in double quotes. */
+export const etagPattern = /^"[0-9a-f]{64}"$/
+
 /** The strong ETag of an archive: its hex SHA-256 in double quotes (contract, Archive). */
 export const etag = (archive: Uint8Array): Effect.Effect<string> =>
   Effect.map(sha256Hex(archive), (digest) => `"${digest}"`)

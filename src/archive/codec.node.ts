@@ -17,6 +17,13 @@ export const sliceBytes: Codec["sliceBytes"] = 1024 * 1024
 // Results are plain Uint8Arrays: `slice` of a Buffer would be a view where a caller expects a copy.
 const plain = (buffer: Buffer): Uint8Array => new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength)
 
+/**
+ * Node takes small buffers from one that everybody's small buffers share, so that whoever holds another one could change
+ * these bytes. Only a buffer of exactly the chunk that zlib asked for is nobody else's.
+ */
+const owned = (bytes: Uint8Array, chunkSize: number): Uint8Array =>
+  bytes.buffer.byteLength === chunkSize ? bytes : new Uint8Array(bytes)
+
 export const sha256Hex: Codec["sha256Hex"] = (bytes) => hash("sha256", bytes, "hex")
 
 export const makeSha256: Codec["makeSha256"] = () => {
@@ -38,16 +45,16 @@ const failure = (reason: InflateError["reason"]) => Either.left(new InflateError
 
 export const inflateSync: Codec["inflateSync"] = (source, size) => {
   try {
-    // One chunk with room for a byte too many: a stream that fits fills no second one, and one that does not stops there.
+    const chunkSize = chunkFor(size)
     const { buffer, engine } = inflateRawSync(source, {
-      chunkSize: Math.max(size + 1, minimumChunk),
+      chunkSize,
       maxOutputLength: Math.max(size, 1),
       info: true
     }) as unknown as { readonly buffer: Buffer; readonly engine: InflateRaw }
     if (buffer.length > size) return failure("size")
     // zlib stops at the end of the stream, whatever follows it: `bytesWritten` is what it consumed.
     if (engine.bytesWritten !== source.length) return failure("stream")
-    return buffer.length === size ? Either.right(plain(buffer)) : failure("size")
+    return buffer.length === size ? Either.right(owned(plain(buffer), chunkSize)) : failure("size")
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : ""
     if (code === "ERR_BUFFER_TOO_LARGE") return failure("size")
@@ -56,8 +63,8 @@ export const inflateSync: Codec["inflateSync"] = (source, size) => {
   }
 }
 
-/** zlib's own lower bound of `chunkSize`. */
-const minimumChunk = 64
+/** Room for a byte too many: a stream that fits fills no second chunk, and one that does not stops there. zlib asks for 64. */
+const chunkFor = (size: number) => Math.max(size + 1, 64)
 
 /** Of a stream, per job of the thread pool: some milliseconds at most of inflating an honest one, 70 of a hostile one. */
 const inputSliceBytes = 256 * 1024
@@ -65,10 +72,10 @@ const inputSliceBytes = 256 * 1024
 export const inflate: Codec["inflate"] = (source, size) =>
   Effect.async<Uint8Array, InflateError>((resume) => {
     let output: Uint8Array = new Uint8Array(0)
-    // The stream works on the thread pool, into one buffer with room for a byte too many, as above: as long as the content
-    // fits, its chunks are parts of this buffer, each behind the last. So nothing is copied on this thread and no buffers
-    // wait for the garbage collector.
-    const stream = createInflateRaw({ chunkSize: Math.max(size + 1, minimumChunk) })
+    // The stream works on the thread pool, into one buffer: as long as the content fits, its chunks are parts of this buffer,
+    // each behind the last. So nothing is copied on this thread and no buffers wait for the garbage collector.
+    const chunkSize = chunkFor(size)
+    const stream = createInflateRaw({ chunkSize })
     stream.on("data", (chunk: Buffer) => {
       const first = output.length === 0 ? chunk : output
       output = new Uint8Array(first.buffer, first.byteOffset, output.length + chunk.length)
@@ -81,7 +88,7 @@ export const inflate: Codec["inflate"] = (source, size) =>
       // What follows the end of the stream would be waited for without end.
       stream.destroy()
       if (stream.bytesWritten !== source.length) resume(failure("stream"))
-      else resume(output.length === size ? Effect.succeed(output) : failure("size"))
+      else resume(output.length === size ? Effect.succeed(owned(output, chunkSize)) : failure("size"))
     })
     // Each slice is a job of its own: a job is not interrupted, and a hostile stream can make one of 32 MiB take seconds.
     for (let start = 0; start < source.length; start += inputSliceBytes) {

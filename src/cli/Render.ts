@@ -4,7 +4,7 @@
  * @module
  */
 import { DateTime, Schema } from "effect"
-import { Blocking, DeliveryError } from "../delivery/DeliveryError.js"
+import { DeliveryError, isBlockingCode } from "../delivery/DeliveryError.js"
 import { DeliveryStatus } from "../delivery/DeliveryStatus.js"
 import type { Skill, VerifiedSnapshot } from "../delivery/Snapshot.js"
 
@@ -53,7 +53,7 @@ const statusLine = ({ lastError, ...status }: Omit<DeliveryStatus, "containers">
     lastError === undefined || lastError.message === reported?.message
       ? lastError?.code
       : `${lastError.code}: ${lastError.message}`
-  const isBlocked = lastError !== undefined && blockingCodes.has(lastError.code)
+  const isBlocked = lastError !== undefined && isBlockingCode(lastError.code)
   return [
     // First of all: what is held is not delivered, however good the rest looks.
     ...(isBlocked ? [`blocked by ${error}`] : []),
@@ -65,8 +65,6 @@ const statusLine = ({ lastError, ...status }: Omit<DeliveryStatus, "containers">
     ...(error === undefined || isBlocked ? [] : [`last error ${error}`])
   ].join(", ")
 }
-
-const blockingCodes: ReadonlySet<string> = new Set(Blocking.members.map((member) => member._tag))
 
 export const statusJson = Schema.encodeSync(DeliveryStatus)
 

@@ -4,19 +4,7 @@
  *
  * @module
  */
-import {
-  Cause,
-  Deferred,
-  type Duration,
-  Effect,
-  Exit,
-  Fiber,
-  FiberId,
-  Metric,
-  Option,
-  type Redacted,
-  type Scope
-} from "effect"
+import { Cause, Deferred, type Duration, Effect, Exit, Fiber, FiberId, Metric, Option, type Redacted } from "effect"
 import type { ContainerState, Restored } from "./ContainerState.js"
 import * as Detached from "./Detached.js"
 import * as Snapshot from "./Snapshot.js"
@@ -48,16 +36,18 @@ export interface ContainerCache {
    * another write waits for its turn shares that one, and no write is undone by interrupting whoever waits for it.
    */
   readonly save: (state: () => ContainerState) => Effect.Effect<Effect.Effect<void>>
+  /** Done when no write is running or waiting for its turn. */
+  readonly idle: Effect.Effect<void>
 }
 
 /**
- * @param options.timeout bounds a save, and so the time that closing the scope waits for one
+ * @param options.timeout bounds a save
  */
 export const make = Effect.fnUntraced(function* (options: {
   readonly key: SnapshotRecord.RecordKey
   readonly sealingKey: Redacted.Redacted<Uint8Array>
   readonly timeout: Duration.Duration
-}): Effect.fn.Return<ContainerCache, never, Scope.Scope> {
+}): Effect.fn.Return<ContainerCache> {
   const { key, sealingKey, timeout } = options
   const cache = yield* SnapshotCache
   if (!cache.persistent) {
@@ -65,7 +55,8 @@ export const make = Effect.fnUntraced(function* (options: {
       persistent: false,
       restore: () => Effect.succeed({}),
       isBehind: () => false,
-      save: () => Effect.succeed(Effect.void)
+      save: () => Effect.succeed(Effect.void),
+      idle: Effect.void
     }
   }
 
@@ -152,10 +143,5 @@ export const make = Effect.fnUntraced(function* (options: {
       return Deferred.await(done)
     }).pipe(Effect.uninterruptible)
 
-  // A process that acquires once and exits would otherwise never fill its cache.
-  yield* Effect.addFinalizer(() =>
-    turn.withPermits(1)(Effect.void).pipe(Effect.interruptible, Effect.timeoutOption(timeout))
-  )
-
-  return { persistent: true, restore, isBehind: () => isBehind, save }
+  return { persistent: true, restore, isBehind: () => isBehind, save, idle: turn.withPermits(1)(Effect.void) }
 })

@@ -301,10 +301,13 @@ export type Blocking = typeof Blocking.Type
 export const DeliveryError = Schema.Union(...Blocking.members, ...Transient.members)
 export type DeliveryError = typeof DeliveryError.Type
 
-const blockingCodes: ReadonlySet<string> = new Set(Blocking.members.map((member) => member._tag))
+const blockingCodes: ReadonlySet<unknown> = new Set(Blocking.members.map((member) => member._tag))
+
+/** Whether a code, from wherever it came, is that of a failure that blocks. */
+export const isBlockingCode = (code: unknown): code is Blocking["_tag"] => blockingCodes.has(code)
 
 /** Whether the failure blocks delivery until a check succeeds. */
-export const isBlocking = (error: DeliveryError): error is Blocking => blockingCodes.has(error._tag)
+export const isBlocking = (error: DeliveryError): error is Blocking => isBlockingCode(error._tag)
 
 const constructors = {
   INVALID_CONFIG: (detail: Detail) =>
@@ -333,7 +336,11 @@ interface Detail {
  */
 export const fromCode = (code: DeliveryCode, detail: Detail = {}): DeliveryError => constructors[code](detail)
 
-/** The setting that a `Config` could not give. Its message may quote the value, so it is left behind. */
+/**
+ * The setting that a `Config` could not give. Its message may quote the value, so it is left behind.
+ *
+ * @internal
+ */
 export const fromConfigError = (error: ConfigError.ConfigError): InvalidConfig => {
   switch (error._op) {
     case "And":
@@ -346,7 +353,11 @@ export const fromConfigError = (error: ConfigError.ConfigError): InvalidConfig =
   }
 }
 
-/** The same error, saying which container it is about. */
+/**
+ * The same error, saying which container it is about.
+ *
+ * @internal
+ */
 export const inContainer = (error: DeliveryError, container: string): DeliveryError =>
   error.container === undefined
     ? Schema.decodeSync(DeliveryError)({ ...Schema.encodeSync(DeliveryError)(error), container })

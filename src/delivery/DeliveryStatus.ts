@@ -54,17 +54,33 @@ export const DeliveryStatus = Schema.Struct({
 })
 export type DeliveryStatus = typeof DeliveryStatus.Type
 
-/** Whether two statuses say the same. */
+/**
+ * Whether two statuses say the same.
+ *
+ * @internal
+ */
 export const equals = Schema.equivalence(DeliveryStatus)
 
-/** The part of an error that a status shows. */
+/**
+ * The part of an error that a status shows.
+ *
+ * @internal
+ */
 export const lastError = (error: DeliveryError): LastError =>
   Object.freeze({ code: error._tag, message: error.message, retryable: error.retryable })
 
-/** The status of a single container's delivery. */
+/**
+ * The status of a single container's delivery.
+ *
+ * @internal
+ */
 export const single = ({ containerId: _, ...status }: ContainerStatus): DeliveryStatus => Object.freeze(status)
 
-/** The status of a list: as good as its worst part (contract, Lifecycle 13). */
+/**
+ * The status of a list: as good as its worst part (contract, Lifecycle 13).
+ *
+ * @internal
+ */
 export const combined = (
   parts: ReadonlyArray<{ readonly status: ContainerStatus; readonly error: DeliveryError | undefined }>
 ): DeliveryStatus => {

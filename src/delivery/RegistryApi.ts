@@ -5,6 +5,7 @@
  * @module
  */
 import { Effect, Encoding, Schema } from "effect"
+import * as Digest from "../archive/Digest.js"
 import { DeliveryCode, type DeliveryError, InvalidConfig, isBlocking } from "./DeliveryError.js"
 import * as Manifest from "./Manifest.js"
 import { limits, type SnapshotResponse } from "./Snapshot.js"
@@ -53,7 +54,7 @@ export const ContainerId = Schema.String.pipe(Schema.filter(isContainerId, { mes
 export const Revision = Manifest.Revision
 
 /** A strong ETag: 64 lower-case hex digits in quotes. */
-export const ETag = Schema.String.pipe(Schema.pattern(/^"[0-9a-f]{64}"$/))
+export const ETag = Schema.String.pipe(Schema.pattern(Digest.etagPattern))
 
 /** What is asked for one container: in a batch literally this, in a single request path, query and `If-None-Match`. */
 export const SnapshotRequest = Schema.Struct({

@@ -63,6 +63,9 @@ export class RegistryClient extends Context.Tag("effect-agent-contracts/delivery
 /**
  * Told of a snapshot's bytes while they arrive: received so far and, where the registry has said it, of how many. Does
  * nothing by default; a command line draws its progress with it.
+ *
+ * It is taken from the context of the call. A delivery's check runs in the context of the caller that started it: who joins a
+ * running check hears nothing, and an `onBytes` that is slow holds up everybody's download.
  */
 export class DownloadProgress extends Context.Reference<DownloadProgress>()(
   "effect-agent-contracts/delivery/RegistryClient/DownloadProgress",
@@ -139,7 +142,7 @@ export const make = Effect.fnUntraced(function* (
 
     batch: Effect.fn("RegistryClient.batch")(function* (requests) {
       yield* RegistryApi.validateSelection(requests)
-      yield* Effect.annotateCurrentSpan("skills.containers", requests.length)
+      yield* Effect.annotateCurrentSpan("skills.container_count", requests.length)
       const { onBytes } = yield* DownloadProgress
       const asked = HttpClientRequest.post(apiUrl + RegistryApi.batchRoute).pipe(
         HttpClientRequest.accept(RegistryApi.mediaTypes.json),

@@ -13,17 +13,18 @@ import * as BoundedJson from "../archive/BoundedJson.js"
 import {
   AuthenticationFailed,
   AuthorizationFailed,
-  Blocking,
+  type Blocking,
   type DeliveryError,
   Denial,
   fromCode,
   InvalidSnapshot,
+  isBlockingCode,
   NetworkError,
   type SnapshotCheck,
   UnsupportedServer
 } from "./DeliveryError.js"
 import * as RegistryApi from "./RegistryApi.js"
-import { limits, type SnapshotResponse } from "./Snapshot.js"
+import { limits, mediaType, type SnapshotResponse } from "./Snapshot.js"
 
 /**
  * The registry's answer about one container. With `transfer` nobody else holds the archive, so that verification may take
@@ -68,7 +69,7 @@ export const readSnapshot = Effect.fnUntraced(function* (
   const about = { container: request.containerId }
   switch (response.status) {
     case 200: {
-      if (mediaType(response) !== RegistryApi.mediaTypes.archive) {
+      if (mediaTypeOf(response) !== RegistryApi.mediaTypes.archive) {
         return yield* new InvalidSnapshot({ check: "content-type", ...about })
       }
       const { etag, revision } = yield* readMetadata(response, request)
@@ -97,7 +98,8 @@ export const readBatch = Effect.fnUntraced(function* (
   onBytes: OnBytes
 ): Effect.fn.Return<BatchReply | Denied, DeliveryError> {
   if (response.status !== 200) return yield* readRefusal(response, {})
-  if (mediaType(response) !== RegistryApi.mediaTypes.json) return yield* new InvalidSnapshot({ check: "content-type" })
+  if (mediaTypeOf(response) !== RegistryApi.mediaTypes.json)
+    return yield* new InvalidSnapshot({ check: "content-type" })
   const bytes = yield* readWhole(response, RegistryApi.maximumBatchBytes(requests.length), {}, onBytes)
   const body = yield* Effect.mapError(
     BoundedJson.parse(bytes),
@@ -128,7 +130,7 @@ const systemCode = (error: unknown): string | undefined => {
   return undefined
 }
 
-const mediaType = ({ headers }: Response) => headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase()
+const mediaTypeOf = ({ headers }: Response) => mediaType(headers["content-type"] ?? "")
 
 /** The metadata that a 200 and a 304 both carry. */
 const readMetadata = ({ headers }: Response, request: RegistryApi.SnapshotRequest) => {
@@ -273,10 +275,6 @@ const salvage = Effect.fnUntraced(function* (
 })
 
 const entriesAtOnce = 4096
-
-const blockingCodes: ReadonlySet<unknown> = new Set(Blocking.members.map((member) => member._tag))
-
-const isBlockingCode = (code: unknown): code is Blocking["_tag"] => blockingCodes.has(code)
 
 const isDenial = Schema.is(Denial)
 

@@ -21,8 +21,8 @@ export interface SkillSource {
  * Packs skills as one revision of a container: manifest, canonical archive and strong ETag. The same skills give the same
  * bytes, in whatever order they and their files are listed.
  *
- * Names and paths have to be safe and unique; an unsafe or repeated one is a defect. Everything else that the contract asks
- * of a snapshot is asked by `Snapshot.verify`.
+ * Names and paths have to be safe and unique; an unsafe or repeated path is a defect. Whether the contract allows the rest, a
+ * skill without `SKILL.md` or a name with a `/` in it, is asked by `Snapshot.verify`: verify what is to be delivered.
  *
  * @example
  * ```ts

@@ -159,10 +159,17 @@ const validate = Effect.fnUntraced(function* (options: Options) {
 })
 
 const validateDuration = (setting: string, input: Duration.DurationInput = "5 seconds") =>
-  Option.match(Option.filter(Duration.decodeUnknown(input), Duration.isFinite), {
-    onNone: () => Either.left(new InvalidConfig({ setting, problem: "must be a finite duration" })),
+  Option.match(Option.filter(isNegative(input) ? Option.none() : Duration.decodeUnknown(input), Duration.isFinite), {
+    onNone: () => Either.left(new InvalidConfig({ setting, problem: "must be a finite duration of 0 or more" })),
     onSome: (duration) => Either.right(duration)
   })
+
+/** `Duration` reads what is negative or no number as 0, which would have every acquire ask. */
+const isNegative = (input: Duration.DurationInput): boolean => {
+  if (typeof input === "string") return input.trimStart().startsWith("-")
+  if (typeof input === "number" || typeof input === "bigint") return !(input >= 0)
+  return Array.isArray(input) && input.some((part) => !(part >= 0))
+}
 
 /**
  * A delivery that lives as long as the scope. Nothing is sent before the first acquire.
@@ -191,6 +198,14 @@ export const make = Effect.fnUntraced(function* (
         loaded: !cache.persistent,
         check: undefined
       })
+    )
+  )
+
+  // A process that acquires once and exits would otherwise never fill its cache.
+  yield* Effect.addFinalizer(() =>
+    Effect.forEach(containers, ({ cache }) => cache.idle, { concurrency: "unbounded", discard: true }).pipe(
+      Effect.interruptible,
+      Effect.timeoutOption(timeout)
     )
   )
 
@@ -315,13 +330,12 @@ export const make = Effect.fnUntraced(function* (
     if (pin !== undefined && response.revision !== pin) {
       return record(check, container, failed(new InvalidSnapshot({ check: "pinned-revision", container: containerId })))
     }
-    // A persistent cache needs the archive itself.
-    return Snapshot.verify(response, { transfer: transfer && !container.cache.persistent }).pipe(
+    return Snapshot.verifyKeeping(response, { transfer }).pipe(
       Effect.map(
-        (snapshot): ContainerState.Outcome => ({
+        ({ archive, snapshot }): ContainerState.Outcome => ({
           _tag: "Verified",
           snapshot,
-          ...(container.cache.persistent ? { archive: response.archive } : {})
+          ...(container.cache.persistent ? { archive } : {})
         })
       ),
       Effect.catchAll((error) => Effect.succeed(failed(inContainer(error, containerId)))),
@@ -356,6 +370,7 @@ export const make = Effect.fnUntraced(function* (
       if (reply._tag === "Denied") return yield* deny(check, reply)
 
       const replies = reply._tag === "Batch" ? reply.replies : [Either.right(reply)]
+      if (replies.length !== asked.length) return yield* new InvalidSnapshot({ check: "batch-shape" })
       const archives: Array<Effect.Effect<void>> = []
       // What costs nothing first: a denial is known before any archive is verified.
       for (const [index, container] of check.containers.entries()) {

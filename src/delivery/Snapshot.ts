@@ -106,9 +106,10 @@ const invalid = (check: SnapshotCheck, entry?: string) =>
 const fromZipError = ({ check, entry }: ZipReader.ZipError) =>
   new InvalidSnapshot(entry === undefined ? { check } : { check, entry })
 
-const isZip = (contentType: string) => contentType.split(";", 1)[0]?.trim().toLowerCase() === "application/zip"
+/** @internal */
+export const mediaType = (contentType: string) => contentType.split(";", 1)[0]?.trim().toLowerCase()
 
-const isEtag = (etag: string) => /^"[0-9a-f]{64}"$/.test(etag)
+const isEtag = (etag: string) => Digest.etagPattern.test(etag)
 
 type Located = ReadonlyArray<{
   readonly skill: Manifest.ManifestSkill
@@ -218,19 +219,32 @@ const verifyOwned = Effect.fnUntraced(function* (
  *   )
  * ```
  */
-export const verify: (
+export const verify = (
   response: SnapshotResponse,
   options?: { readonly transfer?: boolean }
-) => Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> = Effect.fn("Snapshot.verify")(function* (
-  response,
-  { transfer = false } = {}
-) {
+): Effect.Effect<VerifiedSnapshot, InvalidSnapshot | UnsupportedServer> =>
+  Effect.map(verifyKeeping(response, options), ({ snapshot }) => snapshot)
+
+/**
+ * The same for a cache, which keeps the archive: the very bytes that were verified, and that the snapshot may be views into,
+ * so whoever has them must neither change them nor hand them on.
+ *
+ * @internal
+ */
+export const verifyKeeping: (
+  response: SnapshotResponse,
+  options?: { readonly transfer?: boolean }
+) => Effect.Effect<
+  { readonly snapshot: VerifiedSnapshot; readonly archive: Uint8Array },
+  InvalidSnapshot | UnsupportedServer
+> = Effect.fn("Snapshot.verify")(function* (response, { transfer = false } = {}) {
   const { archive, contentType, etag, revision } = response
   yield* Effect.annotateCurrentSpan("snapshot.archive_bytes", archive.length)
   if (archive.length > limits.archiveBytes) return yield* invalid("archive-size")
-  if (!isZip(contentType)) return yield* invalid("content-type")
+  if (mediaType(contentType) !== "application/zip") return yield* invalid("content-type")
   if (!isEtag(etag)) return yield* invalid("etag-format")
-  return yield* verifyOwned(transfer ? takeOver(archive) : new Uint8Array(archive), { revision, etag })
+  const owned = transfer ? takeOver(archive) : new Uint8Array(archive)
+  return { snapshot: yield* verifyOwned(owned, { revision, etag }), archive: owned }
 })
 
 /**

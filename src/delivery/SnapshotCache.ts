@@ -96,12 +96,12 @@ export const make = (store: {
     yield* requireSlot("load", slot)
     const record = yield* withSafeErrors("load", store.load(slot))
     const bytes = Option.match(record, { onNone: () => 0, onSome: (record) => record.length })
-    yield* Effect.annotateCurrentSpan({ hit: Option.isSome(record), bytes })
+    yield* Effect.annotateCurrentSpan({ "cache.hit": Option.isSome(record), "cache.bytes": bytes })
     yield* requireSize("load", bytes)
     return record
   }),
   save: Effect.fn("SnapshotCache.save")(function* (slot, record) {
-    yield* Effect.annotateCurrentSpan({ bytes: record.length })
+    yield* Effect.annotateCurrentSpan({ "cache.bytes": record.length })
     yield* requireSlot("save", slot)
     yield* requireSize("save", record.length)
     yield* withSafeErrors("save", store.save(slot, record))

@@ -135,6 +135,18 @@ describe("inflate", () => {
     Effect.map(inflate(source, content.length), (result) => expect(result).toEqual(Either.right(content)))
   )
 
+  it.live("gives bytes of their own, which no other buffer's owner can reach", () =>
+    Effect.gen(function* () {
+      for (const size of [0, 1, 63, content.length, 4095, 4096, 8191, 8192]) {
+        const source = deflateRawSync(new Uint8Array(size))
+        const results = [Either.getOrThrow(codec.inflateSync(source, size)), yield* codec.inflate(source, size)]
+        // Node's small buffers are parts of one that they share.
+        const shared = Buffer.allocUnsafe(1).buffer
+        for (const result of results) expect(result.buffer === shared).toBe(false)
+      }
+    })
+  )
+
   it.live.each(Object.entries(encodings))("refuses %s blocks cut off anywhere", ([, source]) =>
     Effect.gen(function* () {
       for (let length = 0; length < source.length; length++) {

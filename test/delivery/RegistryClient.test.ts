@@ -339,7 +339,7 @@ describe.each(httpClients)("RegistryClient over %s", (_, http) => {
         [
           "RegistryClient.batch",
           {
-            "skills.containers": 2,
+            "skills.container_count": 2,
             "http.response.status_code": 200,
             "skills.bytes": 17,
             "skills.outcome": "batch"

@@ -666,6 +666,43 @@ describe("the layer from the environment", () => {
   }
 })
 
+it.scoped("a client that answers for too few containers gives nobody a snapshot", () =>
+  Effect.gen(function* () {
+    const client = yield* Effect.provide(RegistryClient, RegistryScript.layer)
+    const short: typeof client = {
+      ...client,
+      batch: () => Effect.succeed({ _tag: "Batch", replies: [Either.right(entry(r1))] })
+    }
+    const skills = yield* SkillDelivery.make({ containers: ["a", "b"] }).pipe(
+      Effect.provideService(RegistryClient, short)
+    )
+    const error = yield* Effect.flip(skills.acquire)
+    assert.deepStrictEqual([error._tag, "check" in error && error.check], ["INVALID_SNAPSHOT", "batch-shape"])
+  })
+)
+
+describe("durations", () => {
+  for (const [setting, input] of [
+    ["freshness", -1],
+    ["freshness", Number.NaN],
+    ["freshness", -5n],
+    ["freshness", "-5 seconds"],
+    ["freshness", [-1, 0]],
+    ["freshness", "Infinity"],
+    ["timeout", -1],
+    ["timeout", 0]
+  ] as const) {
+    scripted(
+      `a ${setting} of ${JSON.stringify(input, (_, value) => (typeof value === "object" ? value : String(value)))} is refused`,
+      () =>
+        Effect.gen(function* () {
+          const error = yield* Effect.flip(SkillDelivery.make({ container, [setting]: input }))
+          assert.strictEqual(error.setting, setting)
+        })
+    )
+  }
+})
+
 describe("a list of containers", () => {
   const containers = ["a", { container: "b/ü", revision: "r2" }] as const
   const list = { containers, freshness: 5_000 }
@@ -1139,6 +1176,28 @@ describe("a persistent cache", () => {
         yield* Deferred.succeed(goOn, undefined)
       })
       assert.strictEqual(cache.records.size, 1)
+    })
+  )
+
+  it.effect("the layer's end waits for all of a list's saves together, no longer than the timeout", () =>
+    Effect.gen(function* () {
+      const cache = yield* memory
+      yield* hangSaves(cache)
+      const scope = yield* Scope.make()
+      const skills = yield* delivery({ containers: ["a", "b", "c"] }).pipe(
+        Effect.provideService(SnapshotCache.SnapshotCache, cache.service),
+        Effect.provide(RegistryScript.layer),
+        Scope.extend(scope)
+      )
+      const r = Either.right(entry(r1))
+      yield* skills.enqueue(RegistryScript.batch(r, r, r))
+      yield* skills.acquire
+      const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* Effect.repeatN(Effect.yieldNow(), 20)
+      yield* TestClock.adjust(4_999)
+      assert.isTrue(Option.isNone(yield* Fiber.poll(closing)))
+      yield* TestClock.adjust(1)
+      yield* Fiber.join(closing)
     })
   )
 

@@ -175,9 +175,9 @@ describe.each(backends)("SnapshotCache over %s", (name, backend) => {
             Object.fromEntries([...attributes].filter(([key]) => !key.startsWith("code.")))
           ])
       ).toEqual([
-        ["SnapshotCache.load", { hit: false, bytes: 0 }],
-        ["SnapshotCache.save", { bytes: 3 }],
-        ["SnapshotCache.load", { hit: true, bytes: 3 }]
+        ["SnapshotCache.load", { "cache.hit": false, "cache.bytes": 0 }],
+        ["SnapshotCache.save", { "cache.bytes": 3 }],
+        ["SnapshotCache.load", { "cache.hit": true, "cache.bytes": 3 }]
       ])
     })
   )
