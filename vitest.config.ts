@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
@@ -13,6 +15,13 @@ const onPortableCodec = {
     alias: { "#codec": fileURLToPath(new URL("./src/archive/codec.portable.ts", import.meta.url)) }
   }
 }
+
+const sources = fileURLToPath(new URL("./src", import.meta.url))
+
+/** The tests of every module that imports a codec, so that none can be forgotten. */
+const ofCodecUsers = readdirSync(sources, { recursive: true, encoding: "utf8" })
+  .filter((path) => path.endsWith(".ts") && readFileSync(join(sources, path), "utf8").includes('from "#codec"'))
+  .map((path) => `test/${path.slice(0, -".ts".length)}*.test.ts`)
 
 export default defineConfig({
   test: {
@@ -30,15 +39,17 @@ export default defineConfig({
           testTimeout: 60_000
         }
       },
-      // Everything that touches a codec, once more on the portable one.
+      // Once more on the portable codec: whatever imports it, and what shows it at work.
       {
         ...onPortableCodec,
         test: {
           name: "portable",
           include: [
+            ...ofCodecUsers,
             "test/archive/**/*.test.ts",
             "test/conformance/Snapshot*.test.ts",
-            "test/delivery/Snapshot*.test.ts"
+            "test/delivery/RegistryBatch.test.ts",
+            "test/delivery/SkillArchive.test.ts"
           ],
           provide: { codec: "portable" },
           testTimeout: 60_000

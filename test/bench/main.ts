@@ -6,6 +6,7 @@ import { Effect } from "effect"
 import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { acquireMicroseconds } from "./Acquire.js"
 import { adapterFlag, adapterResult, measureAdapter } from "./Adapter.js"
+import { compareFlag, compareWithAdapter } from "./Compare.js"
 import { measureMemory, memoryFlag, peakExtraBytes } from "./Memory.js"
 import { floor, type Shape, type ShapeName, shapes } from "./Shapes.js"
 import { stalls } from "./Stall.js"
@@ -177,6 +178,7 @@ const isShape = (name: string): name is ShapeName => Object.hasOwn(shapes, name)
 const [, , ...args] = process.argv
 const [flag, argument = "", rounds] = args
 if (flag === memoryFlag) await measureMemory(argument)
+else if (flag === compareFlag) await compareWithAdapter()
 else if (flag === adapterFlag && isShape(argument)) await measureAdapter(argument, Number(rounds))
 else {
   const all = Object.keys(plans).filter(isShape)

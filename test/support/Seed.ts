@@ -1,6 +1,6 @@
 import * as fc from "fast-check"
 
-/** Every property runs from this seed, so that a failure is the same on every machine; fast-check prints it. */
+/** A property that brings no seed of its own runs from this one, so that a failure is the same on every machine; fast-check prints it. */
 export const seed = 20_261_130
 
 type Arbitraries<Ts extends ReadonlyArray<unknown>> = { readonly [K in keyof Ts]: fc.Arbitrary<Ts[K]> }
