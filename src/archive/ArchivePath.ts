@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { sha256Hex } from "#codec"
 
 /**
  * Whether `path` is a safe relative path (contract, Archive): not empty, well-formed Unicode, without `\`, control
@@ -16,8 +17,19 @@
  * ArchivePath.isSafe("../guide.md") // false
  * ```
  */
-export const isSafe = (path: string): boolean => {
-  if (!hasSafeCharacters(path) || drivePrefix.test(path)) return false
+export const isSafe = (path: string): boolean => hasSafeCharacters(path) && !hasDrive(path) && hasNamedComponents(path)
+
+/**
+ * Whether `path` stays below the directory that it is joined to, on every system that takes `/` and no `\` as separator: a
+ * safe path, but for control characters other than NUL and for a drive prefix, which uploads may have (contract, Publishing).
+ */
+export const isRelative = (path: string): boolean => !/[\0\\\p{Surrogate}]/u.test(path) && hasNamedComponents(path)
+
+/** Whether Windows would take the first component for a drive. */
+export const hasDrive = (path: string): boolean => drivePrefix.test(path)
+
+/** No component is empty, `.` or `..`. */
+const hasNamedComponents = (path: string): boolean => {
   let start = 0
   for (;;) {
     const slash = path.indexOf("/", start)
@@ -46,6 +58,14 @@ export const compare = (left: string, right: string): -1 | 0 | 1 => {
 }
 
 /** The most code points that {@link display} gives (contract, Wire). */
+/**
+ * What stands for `path` as the key of a `Map` or in a `Set`. V8 hashes a string of more than 16,383 characters by its length
+ * alone, so that looking up many long ones of one length takes time in the square of their number. A long path is keyed by
+ * its digest instead, behind a NUL, which no safe path has.
+ */
+export const key = (path: string): string =>
+  path.length <= 16_383 ? path : `\u0000${sha256Hex(new TextEncoder().encode(path))}`
+
 const displayLimit = 200
 
 /**

@@ -10,6 +10,7 @@
 import { Effect, Either, Schema } from "effect"
 import { inflate, inflateSync, sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "./ArchivePath.js"
+import * as Pace from "./Pace.js"
 
 /** The rule of the archive that was broken. */
 export const ZipCheck = Schema.Literal(
@@ -84,18 +85,125 @@ export interface ZipEntry {
  * ```
  */
 export const read = Effect.fnUntraced(function* (archive: Uint8Array, limits: ZipLimits) {
+  const { bytes, directory, source } = yield* open(archive, limits)
+  const headers = yield* readHeaders(source, directory, "every-rule")
+  yield* checkNames(headers)
+  yield* checkOverlaps(headers)
+  yield* checkDecodedSize(headers, limits)
+  return yield* decodeEntries(bytes, headers)
+})
+
+/** What an entry is by the type bits of its attributes and, where they say nothing, by the `/` at its name's end. */
+export type ZipKind = "file" | "directory" | "link" | "special"
+
+/** An entry whose bytes are not decoded yet, and whose name and type nobody vouches for. */
+export interface ZipMember {
+  /** The name as stored; not a safe path. Bytes that are not UTF-8 are replaced. */
+  readonly path: string
+  /** Whether the name is strict UTF-8. */
+  readonly isUtf8: boolean
+  readonly kind: ZipKind
+  /** The declared number of decoded bytes. */
+  readonly size: number
+  /** The declared CRC-32 of the decoded bytes. */
+  readonly crc: number
+  readonly method: number
+  /** The stored bytes, a view into the archive. */
+  readonly data: Uint8Array
+}
+
+/**
+ * Reads what an archive holds without judging names and types: for callers that report all that is wrong with them, or leave
+ * out what they do not take. Everything else is held to the rules of {@link read}, decoded sizes aside, which are the
+ * caller's to sum up before it decodes.
+ *
+ * `archive` must not change while this runs and while its members are in use.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import * as ZipReader from "./ZipReader.js"
+ * import * as ZipWriter from "./ZipWriter.js"
+ *
+ * const archive = ZipWriter.write([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
+ * const program = ZipReader.readMembers(archive, { archiveBytes: 1024, entries: 10 })
+ * Effect.runPromise(program).then((members) => console.log(members.map((member) => member.kind))) // ["file"]
+ * ```
+ */
+export const readMembers = Effect.fnUntraced(function* (
+  archive: Uint8Array,
+  limits: Pick<ZipLimits, "archiveBytes" | "entries">
+) {
+  const { bytes, directory, source } = yield* open(archive, limits)
+  const headers = yield* readHeaders(source, directory, "structure")
+  yield* checkOverlaps(headers)
+  return headers.map(
+    ({ crc, dataEnd, dataStart, isUtf8, kind, method, path, size }): ZipMember => ({
+      path,
+      isUtf8,
+      kind,
+      size,
+      crc,
+      method,
+      data: bytes.subarray(dataStart, dataEnd)
+    })
+  )
+})
+
+/**
+ * Decodes members one after another and hands each to `take`, with its bytes or what is wrong with them. A failure of `take`
+ * ends it. Never more than a member's declared size is produced, and nothing of a size that its data cannot decode to.
+ *
+ * The bytes of stored members are views into the archive.
+ */
+export const decodeEach = Effect.fnUntraced(function* <M extends ZipMember, E, R>(
+  members: ReadonlyArray<M>,
+  take: (member: M, decoded: Either.Either<Uint8Array, ZipError>) => Effect.Effect<void, E, R>
+) {
+  let work = 0
+  for (const member of members) {
+    const { data, method, path, size } = member
+    const cost = memberCost + decodingCost(data.length, size)
+    work += cost
+    if (work > sliceBytes) {
+      work = cost
+      yield* yieldToEventLoop
+    }
+    if (method === stored) {
+      yield* take(member, Either.right(data))
+      continue
+    }
+    // A size that no stream of this length decodes to: the buffer for it is not even asked for.
+    if (size > data.length * mostPerDeflatedByte) {
+      yield* take(member, Either.left(broken("entry-size", path)))
+      continue
+    }
+    const inflated = work <= sliceBytes ? inflateSync(data, size) : yield* Effect.either(inflate(data, size))
+    yield* take(
+      member,
+      Either.mapLeft(inflated, ({ reason }) => broken(reason === "stream" ? "deflate-stream" : "entry-size", path))
+    )
+  }
+})
+
+/** What a member costs beside its bytes, in bytes decoded: ten thousand empty members are work too. */
+const memberCost = 4 * 1024
+
+/** A match of 258 bytes costs two bits at least. */
+const mostPerDeflatedByte = 1032
+
+function* open(archive: Uint8Array, limits: Pick<ZipLimits, "archiveBytes" | "entries">) {
   if (archive.length > limits.archiveBytes) return yield* broken("archive-size")
   // A plain view, whatever subclass came in: `slice` of a Buffer would not copy.
   const bytes = new Uint8Array(archive.buffer, archive.byteOffset, archive.byteLength)
   const source: Source = { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) }
   const directory = yield* readEndRecord(source)
   if (directory.entries > limits.entries) return yield* broken("entry-count")
-  const headers = yield* readHeaders(source, directory)
-  yield* checkNames(headers)
-  yield* checkOverlaps(headers)
-  yield* checkDecodedSize(headers, limits)
-  return yield* decodeEntries(bytes, headers)
-})
+  return { bytes, source, directory }
+}
+
+/** Whether names and types are held to the rules too, or only what the reader itself relies on. */
+type Strictness = "every-rule" | "structure"
 
 /** The archive, and the same bytes as numbers. */
 interface Source {
@@ -113,9 +221,12 @@ interface Directory {
 /** What the central directory says of an entry, agreed to by its local header. */
 interface Header {
   readonly path: string
+  readonly isUtf8: boolean
+  readonly kind: ZipKind
   readonly isDirectory: boolean
   readonly method: number
   readonly size: number
+  readonly crc: number
   /** Of the local header. */
   readonly start: number
   readonly dataStart: number
@@ -260,17 +371,18 @@ const deflated = 8
 const typeMask = 0xf000
 const directoryType = 0x4000
 const regularType = 0x8000
+const linkType = 0xa000
 
 /** `ignoreBOM` keeps a leading BOM: names are kept exactly. */
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 const lossyUtf8 = new TextDecoder("utf-8", { ignoreBOM: true })
 
-function* readHeaders(source: Source, directory: Directory) {
+function* readHeaders(source: Source, directory: Directory, strictness: Strictness) {
   const headers: Array<Header> = []
   let at = directory.start
   let work = 0
   for (let index = 0; index < directory.entries; index++) {
-    const { header, next } = yield* readHeader(source, directory, at)
+    const { header, next } = yield* readHeader(source, directory, at, strictness)
     headers.push(header)
     // Names and extra fields can make up the whole archive.
     work += next - at
@@ -284,7 +396,7 @@ function* readHeaders(source: Source, directory: Directory) {
   return headers
 }
 
-function* readHeader(source: Source, directory: Directory, at: number) {
+function* readHeader(source: Source, directory: Directory, at: number, strictness: Strictness) {
   const { bytes, view } = source
   if (at + centralLength > directory.end || view.getUint32(at, true) !== centralSignature) {
     return yield* broken("central-directory")
@@ -298,14 +410,16 @@ function* readHeader(source: Source, directory: Directory, at: number) {
   if (next > directory.end) return yield* broken("central-directory")
 
   const name = bytes.subarray(nameStart, nameEnd)
-  const path = yield* decodeName(name)
+  const { isUtf8, path } = decodeName(name)
+  const isStrict = strictness === "every-rule"
+  if (isStrict && !isUtf8) return yield* broken("entry-name", path)
   if ((flags & encryptionFlags) !== 0) return yield* broken("encrypted", path)
   if (method !== stored && method !== deflated) return yield* broken("method", path)
-  const isDirectory = path.endsWith("/")
-  if (!ArchivePath.isSafe(isDirectory ? path.slice(0, -1) : path)) return yield* broken("entry-path", path)
   // The type bits count whatever system the entry says it was made on: extractors honour them without asking.
   const type = view.getUint16(at + 40, true) & typeMask
-  if (type !== 0 && type !== (isDirectory ? directoryType : regularType)) return yield* broken("entry-type", path)
+  const kind = kindOf(type, path)
+  if (isStrict) yield* checkPathAndType(path, type)
+  const isDirectory = kind === "directory"
 
   const fields = widen(view, nameEnd, extraEnd, {
     size: view.getUint32(at + 24, true),
@@ -352,7 +466,8 @@ function* readHeader(source: Source, directory: Directory, at: number) {
     if (local === undefined) return yield* broken("zip64", path)
     if (local.size !== size || local.compressedSize !== compressedSize) return yield* broken("local-header", path)
   }
-  const header: Header = { path, isDirectory, method, size, start, dataStart, dataEnd, end }
+  const crc = view.getUint32(at + 16, true)
+  const header: Header = { path, isUtf8, kind, isDirectory, method, size, crc, start, dataStart, dataEnd, end }
   return { header, next }
 }
 
@@ -364,12 +479,25 @@ function* readHeader(source: Source, directory: Directory, at: number) {
  */
 const longestDeflate = (size: number): number => size + size / 8 + 64 * 1024
 
-function* decodeName(name: Uint8Array) {
+const decodeName = (name: Uint8Array): Pick<Header, "isUtf8" | "path"> => {
   try {
-    return strictUtf8.decode(name)
+    return { path: strictUtf8.decode(name), isUtf8: true }
   } catch {
-    return yield* broken("entry-name", lossyUtf8.decode(name))
+    return { path: lossyUtf8.decode(name), isUtf8: false }
   }
+}
+
+const kindOf = (type: number, path: string): ZipKind => {
+  if (type === linkType) return "link"
+  if (type === directoryType) return "directory"
+  if (type !== 0 && type !== regularType) return "special"
+  return path.endsWith("/") ? "directory" : "file"
+}
+
+function* checkPathAndType(path: string, type: number) {
+  const isDirectory = path.endsWith("/")
+  if (!ArchivePath.isSafe(isDirectory ? path.slice(0, -1) : path)) return yield* broken("entry-path", path)
+  if (type !== 0 && type !== (isDirectory ? directoryType : regularType)) return yield* broken("entry-type", path)
 }
 
 const sameBytes = (left: Uint8Array, right: Uint8Array): boolean =>
@@ -464,13 +592,18 @@ const findDescriptorEnd = (
 
 function* checkNames(headers: ReadonlyArray<Header>) {
   // Strictly decoded names are equal exactly when their bytes are.
-  const paths = new Set<string>()
+  const keys = new Set<string>()
+  const pace = Pace.make()
   for (const { path } of headers) {
-    if (paths.has(path)) return yield* broken("duplicate-entry", path)
-    paths.add(path)
+    const key = ArchivePath.key(path)
+    if (keys.has(key)) return yield* broken("duplicate-entry", path)
+    keys.add(key)
+    yield* pace(path.length)
   }
   for (const { isDirectory, path } of headers) {
-    if (isDirectory && paths.has(path.slice(0, -1))) return yield* broken("file-and-directory", path)
+    if (!isDirectory) continue
+    if (keys.has(ArchivePath.key(path.slice(0, -1)))) return yield* broken("file-and-directory", path)
+    yield* pace(path.length)
   }
 }
 
@@ -498,9 +631,10 @@ function* decodeEntries(bytes: Uint8Array, headers: ReadonlyArray<Header>) {
   // Small entries are decoded at once, without an effect for each, until a slice's worth of work is done.
   for (const { dataEnd, dataStart, isDirectory, method, path, size } of headers) {
     const data = bytes.subarray(dataStart, dataEnd)
-    work += data.length + size
+    const cost = decodingCost(data.length, size)
+    work += cost
     if (work > sliceBytes) {
-      work = data.length + size
+      work = cost
       yield* yieldToEventLoop
     }
     if (method === stored) {
@@ -515,6 +649,13 @@ function* decodeEntries(bytes: Uint8Array, headers: ReadonlyArray<Header>) {
   }
   return entries
 }
+
+/**
+ * In bytes. A stream that is longer than what it decodes to is padded with blocks of nothing, and a byte of those costs many
+ * times what a byte of content does.
+ */
+const decodingCost = (compressed: number, size: number): number =>
+  compressed + size + 16 * Math.max(0, compressed - size)
 
 /**
  * Whether stored entries should be views into the archive. A view keeps the whole archive alive and a copy is memory of its

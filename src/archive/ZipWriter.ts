@@ -4,12 +4,14 @@
  *
  * @module
  */
+import { Effect } from "effect"
 import { deflateSync } from "fflate"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "./ArchivePath.js"
 import { crc32 } from "./Crc32.js"
 
 export interface ZipFile {
-  /** A safe relative path. */
+  /** A relative path; see `ArchivePath.isRelative`. */
   readonly path: string
   readonly bytes: Uint8Array
 }
@@ -28,8 +30,42 @@ export interface ZipFile {
  * const archive = ZipWriter.write([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
  * ```
  */
-export const write = (files: ReadonlyArray<ZipFile>): Uint8Array => {
-  const entries = files.toSorted((left, right) => ArchivePath.compare(left.path, right.path)).map(makeEntry)
+export const write = (files: ReadonlyArray<ZipFile>): Uint8Array => assemble(sortByPath(files).map(makeEntry))
+
+/**
+ * The same archive, packed file by file, between which the event loop runs its other work and where the effect can be
+ * interrupted. The bytes of the files must not change while this runs.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import * as ZipWriter from "./ZipWriter.js"
+ *
+ * const program = ZipWriter.pack([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
+ * Effect.runPromise(program).then((archive) => console.log(archive.length)) // 135
+ * ```
+ */
+export const pack = Effect.fnUntraced(function* (files: ReadonlyArray<ZipFile>) {
+  const entries: Array<Entry> = []
+  let work = 0
+  for (const file of sortByPath(files)) {
+    work += fileCost + file.bytes.length
+    if (work > sliceBytes) {
+      work = fileCost + file.bytes.length
+      yield* yieldToEventLoop
+    }
+    entries.push(makeEntry(file))
+  }
+  return assemble(entries)
+})
+
+/** What a file costs beside its bytes, in bytes deflated: a thousand empty files are work too. */
+const fileCost = 4 * 1024
+
+const sortByPath = (files: ReadonlyArray<ZipFile>): ReadonlyArray<ZipFile> =>
+  files.toSorted((left, right) => ArchivePath.compare(left.path, right.path))
+
+const assemble = (entries: ReadonlyArray<Entry>): Uint8Array => {
   checkPaths(entries)
 
   const localSize = sum(entries, (entry) => localLength + entry.name.length + entry.data.length)
@@ -115,7 +151,7 @@ const makeEntry = ({ bytes, path }: ZipFile): Entry => {
 const checkPaths = (sorted: ReadonlyArray<Entry>): void => {
   let previous: string | undefined
   for (const { name, path } of sorted) {
-    if (!ArchivePath.isSafe(path) || name.length > 0xffff) {
+    if (!ArchivePath.isRelative(path) || name.length > 0xffff) {
       throw new Error(`ZipWriter: unsafe path "${ArchivePath.display(path)}"`)
     }
     if (path === previous) throw new Error(`ZipWriter: two files with the path "${ArchivePath.display(path)}"`)

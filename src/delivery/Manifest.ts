@@ -6,9 +6,10 @@
  */
 
 import { Array, Effect, Either, type ParseResult, Predicate, Schema } from "effect"
-import { sliceBytes, yieldToEventLoop } from "#codec"
+import { sliceBytes } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as BoundedJson from "../archive/BoundedJson.js"
+import * as Pace from "../archive/Pace.js"
 import * as Utf8 from "../archive/Utf8.js"
 import { InvalidSnapshot, type SnapshotCheck, UnsupportedServer } from "./DeliveryError.js"
 
@@ -136,7 +137,7 @@ const sliceUnits = sliceBytes / 4
 
 /** Names and paths are safe and in strictly ascending order, so none is there twice (contract, Archive). */
 const checkNames = Effect.fnUntraced(function* (manifest: Manifest) {
-  let units = 0
+  const pace = Pace.make(sliceUnits)
   let previousName: string | undefined
   for (const skill of manifest.skills) {
     if (skill.name.length > maximumName || !ArchivePath.isSafeComponent(skill.name)) {
@@ -146,7 +147,7 @@ const checkNames = Effect.fnUntraced(function* (manifest: Manifest) {
       return yield* invalid("skill-order", skill.name)
     }
     previousName = skill.name
-    units += skill.name.length
+    yield* pace(skill.name.length)
     let previousPath: string | undefined
     for (const file of skill.files) {
       if (file.path.length > maximumName || !ArchivePath.isSafe(file.path)) {
@@ -156,11 +157,7 @@ const checkNames = Effect.fnUntraced(function* (manifest: Manifest) {
         return yield* invalid("file-order", memberPath(skill, file))
       }
       previousPath = file.path
-      units += file.path.length
-      if (units >= sliceUnits) {
-        units = 0
-        yield* yieldToEventLoop
-      }
+      yield* pace(file.path.length)
     }
   }
 })

@@ -98,6 +98,8 @@ interface Container {
   state: ContainerState.ContainerState
   /** What the cache gave, until the first check has settled: an interrupted check changes no status. */
   restored: ContainerState.ContainerState | undefined
+  /** The check's time that the cache's record has, in Unix milliseconds. */
+  recordedAt: number | undefined
   loaded: boolean
   check: Check | undefined
 }
@@ -112,6 +114,15 @@ interface Check {
   /** Settled or abandoned: whatever still arrives changes nothing (contract, Lifecycle 9). */
   over: boolean
 }
+
+/**
+ * Whether a record is to be written again for its check's time alone. A write carries the whole archive, so not for every
+ * check: whoever starts from a record learns to within an hour when the snapshot was last confirmed.
+ */
+const isOutdated = (recordedAt: number | undefined, checkedAt: number | undefined): boolean =>
+  recordedAt !== undefined && checkedAt !== undefined && Math.abs(checkedAt - recordedAt) >= recordAgeMs
+
+const recordAgeMs = 60 * 60 * 1000
 
 const outcomeName = (outcome: ContainerState.Outcome): string => {
   switch (outcome._tag) {
@@ -195,6 +206,7 @@ export const make = Effect.fnUntraced(function* (
         cache,
         state: ContainerState.initial(request.containerId, request.revision),
         restored: undefined,
+        recordedAt: undefined,
         loaded: !cache.persistent,
         check: undefined
       })
@@ -272,7 +284,11 @@ export const make = Effect.fnUntraced(function* (
     container.state = after
     container.restored = undefined
     const changed =
-      before.held !== after.held || before.denial?._tag !== after.denial?._tag || container.cache.isBehind()
+      before.held !== after.held ||
+      before.denial?._tag !== after.denial?._tag ||
+      isOutdated(container.recordedAt, after.checkedAt) ||
+      container.cache.isBehind()
+    if (changed) container.recordedAt = after.checkedAt
     return Effect.zipRight(
       count(outcomeName(outcome)),
       changed ? container.cache.save(() => container.state) : Effect.succeed(Effect.void)
@@ -321,6 +337,7 @@ export const make = Effect.fnUntraced(function* (
       if (check.over) return
       container.loaded = true
       container.restored = ContainerState.restore(container.state, restored)
+      container.recordedAt = restored.snapshot?.checkedAt
     })
 
   const verify = (check: Check, container: Container, reply: SnapshotReply) => {
@@ -344,7 +361,11 @@ export const make = Effect.fnUntraced(function* (
   }
 
   const recordAll = (check: Check, error: DeliveryError) =>
-    Effect.forEach(check.containers, (container) => record(check, container, failed(error)), { discard: true })
+    Effect.forEach(
+      check.containers,
+      (container) => record(check, container, failed(inContainer(error, container.request.containerId))),
+      { discard: true }
+    )
 
   /** A denial counts from the moment its head arrives; its body may only make it more exact. */
   const deny = (check: Check, { denial, refined }: Denied) =>
@@ -376,8 +397,9 @@ export const make = Effect.fnUntraced(function* (
       for (const [index, container] of check.containers.entries()) {
         const answer = replies[index]
         if (answer === undefined) continue
-        if (Either.isLeft(answer)) yield* record(check, container, failed(answer.left))
-        else if (answer.right._tag === "Snapshot") archives.push(verify(check, container, answer.right))
+        if (Either.isLeft(answer)) {
+          yield* record(check, container, failed(inContainer(answer.left, container.request.containerId)))
+        } else if (answer.right._tag === "Snapshot") archives.push(verify(check, container, answer.right))
         else yield* verify(check, container, answer.right)
       }
       yield* Effect.all(archives, { discard: true })

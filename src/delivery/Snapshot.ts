@@ -4,10 +4,11 @@
  * @module
  */
 
-import { Effect, Either, Option } from "effect"
-import { sliceBytes, yieldToEventLoop } from "#codec"
+import { Effect, Option } from "effect"
+import { sliceBytes } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
+import * as Pace from "../archive/Pace.js"
 import * as Utf8 from "../archive/Utf8.js"
 import * as ZipReader from "../archive/ZipReader.js"
 import { InvalidSnapshot, type SnapshotCheck, type UnsupportedServer } from "./DeliveryError.js"
@@ -121,27 +122,31 @@ type Located = ReadonlyArray<{
 }>
 
 /** The regular files of the archive are the manifest and what it lists, no more and no less (contract, Archive). */
-const locate = (
+const locate = Effect.fnUntraced(function* (
   manifest: Manifest.Manifest,
-  members: ReadonlyMap<string, Uint8Array>
-): Either.Either<Located, InvalidSnapshot> => {
-  const unlisted = new Set(members.keys())
+  members: ReadonlyMap<string, ZipReader.ZipEntry>
+): Effect.fn.Return<Located, InvalidSnapshot> {
+  const unlisted = new Map(members)
   unlisted.delete(Manifest.path)
   const located = []
+  const pace = Pace.make()
   for (const skill of manifest.skills) {
     const files = []
     for (const expected of skill.files) {
       const path = Manifest.memberPath(skill, expected)
-      const bytes = members.get(path)
-      if (bytes === undefined) return Either.left(invalid("file-missing", path))
-      unlisted.delete(path)
-      files.push({ path, expected, bytes })
+      const key = ArchivePath.key(path)
+      const member = members.get(key)
+      if (member === undefined) return yield* invalid("file-missing", path)
+      unlisted.delete(key)
+      files.push({ path, expected, bytes: member.bytes })
+      // Names can be long.
+      yield* pace(path.length)
     }
     located.push({ skill, files })
   }
-  for (const path of unlisted) return Either.left(invalid("file-unlisted", path))
-  return Either.right(located)
-}
+  for (const { path } of unlisted.values()) return yield* invalid("file-unlisted", path)
+  return located
+})
 
 /** Nobody else holds `archive`. */
 const verifyOwned = Effect.fnUntraced(function* (
@@ -152,16 +157,19 @@ const verifyOwned = Effect.fnUntraced(function* (
   if (expected.etag !== undefined && expected.etag !== etag) return yield* invalid("etag-mismatch")
 
   const entries = yield* Effect.mapError(ZipReader.read(archive, limits), fromZipError)
-  const members = new Map<string, Uint8Array>()
-  for (const { bytes, isDirectory, path } of entries) if (!isDirectory) members.set(path, bytes)
+  const members = new Map<string, ZipReader.ZipEntry>()
+  const pace = Pace.make()
+  for (const entry of entries) {
+    if (!entry.isDirectory) members.set(ArchivePath.key(entry.path), entry)
+    yield* pace(entry.path.length)
+  }
 
-  const manifestBytes = members.get(Manifest.path)
+  const manifestBytes = members.get(Manifest.path)?.bytes
   if (manifestBytes === undefined) return yield* invalid("manifest-missing")
   const manifest = yield* Manifest.decode(manifestBytes, expected)
   const located = yield* locate(manifest, members)
 
   const skills: Array<Skill> = []
-  let hashed = 0
   for (const { skill, files } of located) {
     const verified: Array<SkillFile> = []
     let entryPoint: SkillFile | undefined
@@ -176,11 +184,7 @@ const verifyOwned = Effect.fnUntraced(function* (
       if (file.path === Manifest.skillPath) entryPoint = file
       verified.push(file)
 
-      hashed += fileCost + bytes.length
-      if (hashed >= sliceBytes) {
-        hashed = 0
-        yield* yieldToEventLoop
-      }
+      yield* pace(fileCost + bytes.length)
     }
     const skillPath = `${skill.name}/${Manifest.skillPath}`
     if (entryPoint === undefined) return yield* invalid("skill-md-missing", skillPath)

@@ -3,6 +3,20 @@ import { describe, expect, it } from "vitest"
 import * as ArchivePath from "../../src/archive/ArchivePath.js"
 import { check } from "../support/Seed.js"
 
+describe("key", () => {
+  it("is the path itself, or something short that no other path is keyed by", () => {
+    const long = "a".repeat(16_384)
+    expect(ArchivePath.key("a/b")).toBe("a/b")
+    const keys = [long, `${long}a`, `${long.slice(1)}b`, `b${long.slice(1)}`].map(ArchivePath.key)
+    expect(new Set(keys).size).toBe(4)
+    for (const key of keys) {
+      expect(key.length).toBeLessThan(100)
+      expect(ArchivePath.isSafe(key)).toBe(false)
+    }
+    expect(ArchivePath.key(long)).toBe(keys[0])
+  })
+})
+
 describe("isSafe", () => {
   it.each(["a", "a/b", "SKILL.md", ".hidden", "..a", "a..", "...", "a b", "ab:c", "é/\u{10000}", "\uFEFFa", "\u00a0"])(
     "takes %j",

@@ -84,6 +84,19 @@ describe("BoundedJson.parse", () => {
       })
     )
 
+    it.live("and the length of its members' names, as written and wherever slices meet", () =>
+      Effect.gen(function* () {
+        const name = "a".repeat(BoundedJson.nameLimit)
+        expect(yield* parse(`{"${name}" : "${name}a"}`)).toEqual({ value: { [name]: `${name}a` } })
+        expect(yield* parse(`{"${name}a" : 0}`)).toBe("structure")
+        expect(yield* parse(`{"${"\\u0061".repeat(BoundedJson.nameLimit / 6)}":0,"\\"${name}":0}`)).toBe("structure")
+        const [before, after] = [name.slice(0, 500), name.slice(500)]
+        const padding = " ".repeat(sliceBytes - before.length - 2)
+        expect(yield* parse(`{${padding}"${before}${after}":0}`)).toEqual({ value: { [name]: 0 } })
+        expect(yield* parse(`{${padding}"${before}${after}a":0}`)).toBe("structure")
+      })
+    )
+
     it.live("before it is parsed, or even read to its end", () =>
       Effect.gen(function* () {
         const bomb = utf8(`[${"{},".repeat(10_000_000)}`)

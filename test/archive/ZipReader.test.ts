@@ -5,14 +5,18 @@ import { deflateRawSync } from "node:zlib"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Either, Exit, Fiber } from "effect"
 import * as fc from "fast-check"
-import { yieldToEventLoop } from "#codec"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as ZipReader from "../../src/archive/ZipReader.js"
 import * as ZipWriter from "../../src/archive/ZipWriter.js"
 import { run } from "../support/Program.js"
 import { check, seed } from "../support/Seed.js"
+import { turnsDuring } from "../support/Turns.js"
 
 const limits: ZipReader.ZipLimits = { archiveBytes: 1 << 20, decodedBytes: 1 << 20, entries: 100 }
+
+/** For archives whose size is the point. */
+const large: ZipReader.ZipLimits = { archiveBytes: 32 << 20, decodedBytes: 32 << 20, entries: 1000 }
 
 const utf8 = (text: string) => new TextEncoder().encode(text)
 const content = utf8("Say hello. ".repeat(20))
@@ -414,6 +418,38 @@ describe.each(Object.entries(cases))("%s", (_, table) => {
   )
 })
 
+describe("names too long to be hashed", () => {
+  const long = "a".repeat(20_000)
+
+  it.live("are told apart, in turns between which other work runs", () =>
+    Effect.gen(function* () {
+      const archive = RawZip.build(named(...Array.from({ length: 300 }, (_, index) => `${long}${index + 100}`)))
+      expect(yield* turnsDuring(ZipReader.read(archive, large))).toBeGreaterThanOrEqual(
+        300 * (long.length / sliceBytes) - 2
+      )
+    })
+  )
+
+  it.effect("are still refused twice, and beside a directory of the same name", () =>
+    Effect.gen(function* () {
+      expect(yield* verdict(RawZip.build(named(long, long)))).toBe("duplicate-entry")
+      expect(yield* verdict(RawZip.build(named(long, `${long}/`)))).toBe("file-and-directory")
+    })
+  )
+})
+
+it.live("small entries padded with blocks of nothing leave the event loop free as often as they cost", () =>
+  Effect.gen(function* () {
+    const entries = (data: Uint8Array) =>
+      RawZip.build({
+        entries: Array.from({ length: 50 }, (_, index) => ({ name: `${index}`, content, method: 8, data }))
+      })
+    expect(yield* turnsDuring(ZipReader.read(entries(deflated), large))).toBe(0)
+    // Each of them costs a slice or more.
+    expect(yield* turnsDuring(ZipReader.read(entries(padded(longestDeflate)), large))).toBeGreaterThanOrEqual(49)
+  })
+)
+
 describe("every check", () => {
   it("has a case that breaks it", () => {
     const bounds = ["archive-size", "entry-count", "decoded-size"]
@@ -642,7 +678,7 @@ describe(`hostile archives (seed ${seed})`, () => {
 
   /** Whatever the bytes, the reader gives a verdict: a defect or an interruption would fail this. */
   const settles = async (archive: Uint8Array) => {
-    const exit = await Effect.runPromiseExit(Effect.either(ZipReader.read(archive, limits)))
+    const exit = await Effect.runPromiseExit(Effect.either(ZipReader.read(archive, large)))
     expect(Exit.isSuccess(exit)).toBe(true)
     if (Exit.isSuccess(exit) && Either.isRight(exit.value)) {
       const total = exit.value.right.reduce((sum, entry) => sum + entry.bytes.length, 0)

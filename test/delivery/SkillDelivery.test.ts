@@ -666,6 +666,18 @@ describe("the layer from the environment", () => {
   }
 })
 
+it.scoped("a failure of a whole list names the container that it is said of", () =>
+  Effect.gen(function* () {
+    const skills = yield* delivery({ containers: ["a", "b"] })
+    yield* skills.enqueue(
+      new DeliveryError.NetworkError({}),
+      RegistryScript.batch(Either.right(entry(r1)), Either.left(new DeliveryError.Timeout({ timeoutMs: 1 })))
+    )
+    assert.strictEqual((yield* Effect.flip(skills.acquire)).container, "a")
+    assert.strictEqual((yield* Effect.flip(skills.acquire)).container, "b")
+  }).pipe(Effect.provide(RegistryScript.layer))
+)
+
 it.scoped("a client that answers for too few containers gives nobody a snapshot", () =>
   Effect.gen(function* () {
     const client = yield* Effect.provide(RegistryClient, RegistryScript.layer)
@@ -1026,6 +1038,30 @@ describe("a persistent cache", () => {
         assert.strictEqual(yield* skills.requestCount, 1)
       })
       assert.deepStrictEqual(cache.calls, ["load", "save", "load"])
+    })
+  )
+
+  it.effect("a record that only its check's time would change is written once an hour", () =>
+    Effect.gen(function* () {
+      const cache = yield* memory
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(snapshot(r1), unchanged(r1), unchanged(r1), snapshot(r1))
+        yield* skills.acquire
+        yield* TestClock.adjust(3_599_999)
+        yield* skills.acquire
+        assert.deepStrictEqual(cache.calls, ["load", "save"])
+        yield* TestClock.adjust(5_000)
+        yield* skills.acquire
+        assert.deepStrictEqual(cache.calls, ["load", "save", "save"])
+        yield* TestClock.adjust(3_599_999)
+        yield* skills.acquire
+      })
+      assert.deepStrictEqual(cache.calls, ["load", "save", "save"])
+      yield* process(cache, function* (skills) {
+        yield* skills.enqueue(new DeliveryError.NetworkError({}))
+        yield* skills.acquire
+        assert.deepStrictEqual((yield* skills.status).lastCheckedAt, DateTime.unsafeMake(3_604_999))
+      })
     })
   )
 
