@@ -57,7 +57,6 @@ export const compare = (left: string, right: string): -1 | 0 | 1 => {
   return left.length === right.length ? 0 : left.length < right.length ? -1 : 1
 }
 
-/** The most code points that {@link display} gives (contract, Wire). */
 /**
  * What stands for `path` as the key of a `Map` or in a `Set`. V8 hashes a string of more than 16,383 characters by its length
  * alone, so that looking up many long ones of one length takes time in the square of their number. A long path is keyed by
@@ -66,6 +65,7 @@ export const compare = (left: string, right: string): -1 | 0 | 1 => {
 export const key = (path: string): string =>
   path.length <= 16_383 ? path : `\u0000${sha256Hex(new TextEncoder().encode(path))}`
 
+/** The most code points that {@link display} gives (contract, Wire). */
 const displayLimit = 200
 
 /**

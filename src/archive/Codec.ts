@@ -1,5 +1,5 @@
 /**
- * What the archive layer needs from a platform: hashing, inflating, UTF-8 validation and a way to let other work run.
+ * What the contracts need from a platform: hashes and HMAC, inflating, UTF-8 validation, base64 and a way to let other work run.
  *
  * The package's `imports` map resolves `#codec` to `codec.node.ts` on Node and to `codec.portable.ts` elsewhere, so there
  * is nothing for a caller to configure. Both modules export exactly the members of {@link Codec}.

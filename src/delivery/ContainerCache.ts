@@ -8,14 +8,8 @@ import { Cause, Deferred, type Duration, Effect, Exit, Fiber, FiberId, Metric, O
 import type { ContainerState, Restored } from "./ContainerState.js"
 import * as Detached from "./Detached.js"
 import * as Snapshot from "./Snapshot.js"
-import { SnapshotCache } from "./SnapshotCache.js"
+import { failures, SnapshotCache } from "./SnapshotCache.js"
 import * as SnapshotRecord from "./SnapshotRecord.js"
-
-/** Records that could not be loaded or saved, by `operation` and `reason`. */
-export const failures = Metric.counter("effect_agent_contracts_snapshot_cache_failures", {
-  description: "Cache records that could not be loaded or saved",
-  incremental: true
-})
 
 /** A failure has a reason that is safe to show; anything else is the store's own doing. */
 const reasonOf = (cause: Cause.Cause<{ readonly reason: string }>): string =>

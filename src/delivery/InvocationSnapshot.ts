@@ -39,6 +39,16 @@ export const provide: <A, E, R>(
 /**
  * The same as a layer, for an invocation that is composed of layers: building it acquires. Build it once per invocation;
  * in a runtime that serves many it would give all of them the first one's snapshot.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import { InvocationSnapshot, SkillCatalog } from "effect-agent-contracts/delivery"
+ *
+ * const invocation = Effect.map(InvocationSnapshot.InvocationSnapshot, SkillCatalog.text)
+ *
+ * export const program = Effect.provide(invocation, InvocationSnapshot.layer)
+ * ```
  */
 export const layer: Layer.Layer<InvocationSnapshot, DeliveryError, SkillDelivery> = Layer.effect(
   InvocationSnapshot,

@@ -2,6 +2,22 @@
  * The wire of learned-skill delivery (contract, Wire): routes, headers, media types, bounds and bodies. Client and server
  * both take them from here, so neither can drift.
  *
+ * @example
+ * ```ts
+ * import { HttpServerResponse } from "@effect/platform"
+ * import { DeliveryError, RegistryApi, type Snapshot } from "effect-agent-contracts/delivery"
+ *
+ * // What a server answers for one container.
+ * export const answer = (current: Snapshot.SnapshotResponse | undefined, ifNoneMatch: string | undefined) => {
+ *   if (current === undefined) {
+ *     return HttpServerResponse.unsafeJson(RegistryApi.errorEnvelope(new DeliveryError.ContainerNotFound({})), { status: 404 })
+ *   }
+ *   return ifNoneMatch === current.etag
+ *     ? HttpServerResponse.empty({ status: 304, headers: RegistryApi.unchangedHeaders(current.revision, current.etag) })
+ *     : HttpServerResponse.uint8Array(current.archive, { headers: RegistryApi.snapshotHeaders(current) })
+ * }
+ * ```
+ *
  * @module
  */
 import { Effect, Encoding, Schema } from "effect"

@@ -67,11 +67,35 @@ export const snapshot = (response: SnapshotResponse): ScriptedReply => Effect.su
 export const unchanged = (revision: string, etag: string): ScriptedReply =>
   Effect.succeed({ _tag: "Unchanged", revision, etag })
 
-/** Answers with a denial that is certain at once; `refined` is what its body says, by default nothing more. */
+/**
+ * Answers with a denial that is certain at once; `refined` is what its body says, by default nothing more.
+ *
+ * @example
+ * ```ts
+ * import { DeliveryError, RegistryScript } from "effect-agent-contracts/delivery"
+ *
+ * export const revoked = RegistryScript.denied(new DeliveryError.RevisionRevoked({}))
+ * ```
+ */
 export const denied = (denial: Blocking, refined: Effect.Effect<Blocking> = Effect.succeed(denial)): ScriptedReply =>
   Effect.succeed({ _tag: "Denied", denial, refined })
 
-/** Answers a request for several containers, in their order. */
+/**
+ * Answers a request for several containers, in their order.
+ *
+ * @example
+ * ```ts
+ * import { Effect, Either } from "effect"
+ * import { DeliveryError, RegistryScript, SkillArchive } from "effect-agent-contracts/delivery"
+ *
+ * export const half = Effect.map(SkillArchive.pack("r1", []), (response) =>
+ *   RegistryScript.batch(
+ *     Either.right({ _tag: "Snapshot", response }),
+ *     Either.left(new DeliveryError.ContainerNotFound({}))
+ *   )
+ * )
+ * ```
+ */
 export const batch = (...replies: ReadonlyArray<Either.Either<SnapshotReply, DeliveryError>>): ScriptedReply =>
   Effect.succeed({ _tag: "Batch", replies })
 

@@ -186,7 +186,7 @@ const isNegative = (input: Duration.DurationInput): boolean => {
  * A delivery that lives as long as the scope. Nothing is sent before the first acquire.
  *
  * Fails with `INVALID_CONFIG` for an empty or overlong list, an id given twice, an id or a revision that the contract does
- * not allow, or a duration that is not finite.
+ * not allow, a duration that is negative or not finite, or a timeout of 0.
  */
 export const make = Effect.fnUntraced(function* (
   options: Options
@@ -539,6 +539,18 @@ export type ConfigOptions = TimeOptions & {
 /**
  * The container from `CPK_INTELLIGENCE_LEARNING_CONTAINER_ID` and, if set, its pinned revision from
  * `CPK_INTELLIGENCE_SKILLS_REVISION`. Fails with `INVALID_CONFIG` that names the variable.
+ *
+ * @example
+ * ```ts
+ * import { FetchHttpClient } from "@effect/platform"
+ * import { RegistryClient, SkillDelivery } from "effect-agent-contracts/delivery"
+ * import { Layer } from "effect"
+ *
+ * export const Skills = SkillDelivery.layerConfig({ timeout: "10 seconds" }).pipe(
+ *   Layer.provide(RegistryClient.layerConfig),
+ *   Layer.provide(FetchHttpClient.layer)
+ * )
+ * ```
  */
 export const layerConfig = (options: ConfigOptions = {}): Layer.Layer<SkillDelivery, InvalidConfig, RegistryClient> => {
   const { containers, ...times } = options
@@ -561,25 +573,71 @@ export const layerConfig = (options: ConfigOptions = {}): Layer.Layer<SkillDeliv
   )
 }
 
-/** `SkillDelivery.acquire` of the service in the context. */
+/**
+ * `SkillDelivery.acquire` of the service in the context.
+ *
+ * @example
+ * ```ts
+ * import { SkillDelivery } from "effect-agent-contracts/delivery"
+ * import { Effect } from "effect"
+ *
+ * export const revision = SkillDelivery.acquire.pipe(
+ *   Effect.map((snapshot) => snapshot.revision),
+ *   Effect.catchTags({ TIMEOUT: () => Effect.succeedNone, NETWORK_ERROR: () => Effect.succeedNone })
+ * )
+ * ```
+ */
 export const acquire: Effect.Effect<Snapshot.VerifiedSnapshot, DeliveryError, SkillDelivery> = Effect.flatMap(
   SkillDelivery,
   (delivery) => delivery.acquire
 )
 
-/** `SkillDelivery.initialize` of the service in the context. */
+/**
+ * `SkillDelivery.initialize` of the service in the context.
+ *
+ * @example
+ * ```ts
+ * import { SkillDelivery } from "effect-agent-contracts/delivery"
+ * import { Effect } from "effect"
+ *
+ * // At the start of a process, so that the first invocation does not wait; its failure is that of the first acquire.
+ * export const warmUp = Effect.forkDaemon(Effect.ignore(SkillDelivery.initialize))
+ * ```
+ */
 export const initialize: Effect.Effect<void, DeliveryError, SkillDelivery> = Effect.flatMap(
   SkillDelivery,
   (delivery) => delivery.initialize
 )
 
-/** `SkillDelivery.status` of the service in the context. */
+/**
+ * `SkillDelivery.status` of the service in the context.
+ *
+ * @example
+ * ```ts
+ * import { SkillDelivery } from "effect-agent-contracts/delivery"
+ * import { Effect } from "effect"
+ *
+ * export const isHealthy = Effect.map(SkillDelivery.status, (status) => status.initialized && !status.stale)
+ * ```
+ */
 export const status: Effect.Effect<DeliveryStatus.DeliveryStatus, never, SkillDelivery> = Effect.flatMap(
   SkillDelivery,
   (delivery) => delivery.status
 )
 
-/** `SkillDelivery.changes` of the service in the context. */
+/**
+ * `SkillDelivery.changes` of the service in the context.
+ *
+ * @example
+ * ```ts
+ * import { SkillDelivery } from "effect-agent-contracts/delivery"
+ * import { Effect, Stream } from "effect"
+ *
+ * export const logged = SkillDelivery.changes.pipe(
+ *   Stream.runForEach((status) => Effect.log("skills", status.revision ?? "none", status.stale ? "stale" : "fresh"))
+ * )
+ * ```
+ */
 export const changes: Stream.Stream<DeliveryStatus.DeliveryStatus, never, SkillDelivery> = Stream.unwrap(
   Effect.map(SkillDelivery, (delivery) => delivery.changes)
 )

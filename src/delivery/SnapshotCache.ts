@@ -8,10 +8,29 @@
  */
 import { FileSystem, KeyValueStore, Path } from "@effect/platform"
 import type { PlatformError } from "@effect/platform/Error"
-import { Clock, Config, ConfigError, Context, Duration, Effect, Either, Layer, Option, Predicate, Schema } from "effect"
+import {
+  Clock,
+  Config,
+  ConfigError,
+  Context,
+  Duration,
+  Effect,
+  Either,
+  Layer,
+  Metric,
+  Option,
+  Predicate,
+  Schema
+} from "effect"
 import * as Base64 from "../archive/Base64.js"
 import { InvalidConfig } from "./DeliveryError.js"
 import * as SnapshotRecord from "./SnapshotRecord.js"
+
+/** Records that could not be loaded or saved, by `operation` and `reason`. */
+export const failures = Metric.counter("effect_agent_contracts_snapshot_cache_failures", {
+  description: "Cache records that could not be loaded or saved",
+  incremental: true
+})
 
 /**
  * A store could not be read or written. Reported, never fatal.
