@@ -4,7 +4,7 @@ import { NodeContext, NodeRuntime } from "@effect/platform-node"
 import { Console, Data, Effect, Layer, Redacted, Schema } from "effect"
 import { DeliveryStatus, RegistryClient, SkillCatalog, SkillDelivery } from "effect-agent-contracts/delivery"
 import { Registry, layer as registryLayer } from "./registry.js"
-import { readDirectory } from "./skills.js"
+import { readExamples } from "./skills.js"
 
 // `npm start | head`: that nobody reads any further is no failure.
 process.stdout.on("error", () => process.exit())
@@ -31,7 +31,7 @@ const showStatus = Effect.gen(function* () {
 
 const walk = Effect.gen(function* () {
   const registry = yield* Registry
-  const skills = yield* readDirectory("examples/skills")
+  const skills = yield* readExamples
   yield* registry.publish(container, "r1", skills)
   yield* Console.log(
     `Registry at ${registry.url}: container "${container}" has revision r1 with ${skills.length} skills`

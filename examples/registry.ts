@@ -5,8 +5,8 @@
 import { createServer } from "node:http"
 import { HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "@effect/platform"
 import { NodeHttpServer } from "@effect/platform-node"
-import { Context, Effect, Layer, Redacted, Ref, Schema } from "effect"
-import { DeliveryError, RegistryApi, SkillArchive, type Snapshot } from "effect-agent-contracts/delivery"
+import { Context, Effect, HashMap, Layer, Option, Redacted, Ref, Schema } from "effect"
+import { DeliveryError, RegistryApi, SkillArchive, Snapshot } from "effect-agent-contracts/delivery"
 
 interface Published {
   readonly response: Snapshot.SnapshotResponse
@@ -14,17 +14,18 @@ interface Published {
 }
 
 /** The revisions of each container, the latest last. */
-type Containers = Readonly<Record<string, ReadonlyArray<Published>>>
+type Containers = HashMap.HashMap<string, ReadonlyArray<Published>>
 
 export class Registry extends Context.Tag("examples/Registry")<
   Registry,
   {
     readonly url: string
+    /** Fails for skills that no runtime would take. */
     readonly publish: (
       container: string,
       revision: string,
       skills: ReadonlyArray<SkillArchive.SkillSource>
-    ) => Effect.Effect<void>
+    ) => Effect.Effect<void, DeliveryError.InvalidSnapshot | DeliveryError.UnsupportedServer>
     readonly revoke: (container: string, revision: string) => Effect.Effect<void>
     readonly restore: (container: string, revision: string) => Effect.Effect<void>
     /** The HTTP status of every answer so far. */
@@ -33,11 +34,11 @@ export class Registry extends Context.Tag("examples/Registry")<
 >() {}
 
 const make = Effect.fnUntraced(function* (apiKey: Redacted.Redacted) {
-  const containers = yield* Ref.make<Containers>({})
+  const containers = yield* Ref.make<Containers>(HashMap.empty())
   const answers = yield* Ref.make<ReadonlyArray<number>>([])
 
   const find = Effect.fnUntraced(function* ({ containerId, revision }: RegistryApi.SnapshotRequest) {
-    const published = (yield* Ref.get(containers))[containerId]
+    const published = Option.getOrUndefined(HashMap.get(yield* Ref.get(containers), containerId))
     if (published === undefined) return yield* new DeliveryError.ContainerNotFound({})
     const found =
       revision === undefined ? published.at(-1) : published.find(({ response }) => response.revision === revision)
@@ -101,22 +102,26 @@ const make = Effect.fnUntraced(function* (apiKey: Redacted.Redacted) {
   )
 
   const mark = (container: string, revision: string, revoked: boolean) =>
-    Ref.update(containers, (all) => ({
-      ...all,
-      [container]: (all[container] ?? []).map((published) =>
-        published.response.revision === revision ? { ...published, revoked } : published
+    Ref.update(
+      containers,
+      HashMap.modify(container, (all) =>
+        all.map((published) => (published.response.revision === revision ? { ...published, revoked } : published))
       )
-    }))
+    )
 
   return Registry.of({
     url: yield* HttpServer.addressFormattedWith(Effect.succeed),
-    publish: (container, revision, skills) =>
-      Effect.flatMap(SkillArchive.pack(revision, skills), (response) =>
-        Ref.update(containers, (all) => ({
-          ...all,
-          [container]: [...(all[container] ?? []), { response, revoked: false }]
-        }))
-      ),
+    publish: Effect.fnUntraced(function* (container, revision, skills) {
+      const response = yield* SkillArchive.pack(revision, skills)
+      // What this refuses every runtime refuses.
+      yield* Snapshot.verify(response)
+      yield* Ref.update(
+        containers,
+        HashMap.modifyAt(container, (all) =>
+          Option.some([...Option.getOrElse(all, () => []), { response, revoked: false }])
+        )
+      )
+    }),
     revoke: (container, revision) => mark(container, revision, true),
     restore: (container, revision) => mark(container, revision, false),
     answers: Ref.get(answers)

@@ -2,8 +2,13 @@ import { FileSystem, Path } from "@effect/platform"
 import { Effect } from "effect"
 import type { SkillArchive } from "effect-agent-contracts/delivery"
 
+/** The skills beside this program, wherever it was started from. */
+export const readExamples = Effect.flatMap(Path.Path, (path) =>
+  readDirectory(path.join(path.dirname(process.argv[1] ?? ""), "skills"))
+)
+
 /** Reads skills from a directory: one directory for each skill, with a `SKILL.md` whose head has its description. */
-export const readDirectory = Effect.fn("readDirectory")(function* (directory: string) {
+const readDirectory = Effect.fn("readDirectory")(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const names = yield* fs.readDirectory(directory)
   return yield* Effect.forEach(names, (name) => readSkill(directory, name))

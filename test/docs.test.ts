@@ -100,26 +100,31 @@ describe("code in the documentation", () => {
     )
   })
 
-  it.scopedLive("on every other page runs", () =>
-    Effect.gen(function* () {
-      const registry = yield* Registry.Registry
-      yield* registry.publish("team-skills", "r1", [{ name: "greeting", ...Skills.greeting.greeting }])
-      mkdirSync(".tmp", { recursive: true })
-      const directory = yield* Effect.acquireRelease(
-        Effect.sync(() => mkdtempSync(join(".tmp", "docs-"))),
-        (directory) => Effect.sync(() => rmSync(directory, { recursive: true }))
-      )
-      for (const block of otherBlocks) {
-        const program = join(directory, "block.ts")
-        writeFileSync(program, block.code)
-        const ended = yield* run(program, {
-          INTELLIGENCE_API_URL: registry.url,
-          CPK_INTELLIGENCE_API_KEY: "key",
-          CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team-skills"
-        })
-        assert.strictEqual(ended.code, 0, `${block.file}:${block.line}\n${ended.stderr}`)
-      }
-    }).pipe(Effect.provide(Registry.layer(Redacted.make("key"))))
+  it.scopedLive(
+    "on every other page runs",
+    () =>
+      Effect.gen(function* () {
+        const registry = yield* Registry.Registry
+        // The skill of `npm run registry` that the guide loads.
+        yield* registry.publish("team-skills", "r1", [{ name: "release-notes", ...Skills.greeting.greeting }])
+        mkdirSync(".tmp", { recursive: true })
+        const directory = yield* Effect.acquireRelease(
+          Effect.sync(() => mkdtempSync(join(".tmp", "docs-"))),
+          (directory) => Effect.sync(() => rmSync(directory, { recursive: true }))
+        )
+        for (const block of otherBlocks) {
+          const program = join(directory, "block.ts")
+          writeFileSync(program, block.code)
+          const ended = yield* run(program, {
+            INTELLIGENCE_API_URL: registry.url,
+            CPK_INTELLIGENCE_API_KEY: "key",
+            CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team-skills"
+          })
+          assert.strictEqual(ended.code, 0, `${block.file}:${block.line}\n${ended.stderr}`)
+        }
+      }).pipe(Effect.provide(Registry.layer(Redacted.make("key")))),
+    // A process for each block, one after another.
+    { timeout: 300_000 }
   )
 })
 

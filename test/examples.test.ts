@@ -1,8 +1,10 @@
 import { spawnSync } from "node:child_process"
-import { readdirSync, readFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { FetchHttpClient } from "@effect/platform"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Either, Layer, Predicate, Record, Redacted } from "effect"
 import { RegistryClient, SkillDelivery } from "effect-agent-contracts/delivery"
 import * as Registry from "../examples/registry.js"
 import { run, start } from "./support/Program.js"
@@ -62,7 +64,7 @@ describe("npm run registry", () => {
 
   it.scopedLive("serves the example skills, as the console session of the README shows", () =>
     Effect.gen(function* () {
-      const line = yield* start("examples/serve.ts", ["0"])
+      const { line } = yield* start("examples/serve.ts", ["0"])
       const printed = Object.fromEntries(
         (yield* Effect.all([line, line, line])).map((text) => text.replace("export ", "").split("=", 2))
       )
@@ -73,6 +75,37 @@ describe("npm run registry", () => {
       const { code, stdout, stderr } = yield* run("src/cli/main.ts", printed, command.split(" "))
       const withoutTime = (text: string) => text.replace(/checked \S+Z/, "checked")
       assert.deepStrictEqual([code, stderr, withoutTime(stdout)], [0, "", withoutTime(output)])
+    })
+  )
+
+  it.scopedLive("publishes, revokes and restores as its standard input says", () =>
+    Effect.gen(function* () {
+      const { line, problem, write } = yield* start("examples/serve.ts", ["0"])
+      const [apiUrl = ""] = (yield* Effect.all([line, line, line])).map((text) => text.split("=")[1] ?? "")
+      const check = Effect.either(SkillDelivery.acquire).pipe(
+        Effect.map(Either.match({ onLeft: (error) => error._tag, onRight: ({ revision }) => revision })),
+        Effect.provide(
+          SkillDelivery.layer({ container: "examples" }).pipe(
+            Layer.provide(RegistryClient.layer({ apiUrl, apiKey: Redacted.make("example-key") })),
+            Layer.provide(FetchHttpClient.layer)
+          )
+        )
+      )
+      const steps = [{ said: yield* problem, check: yield* check }]
+      for (const command of ["publish", "revoke", "restore", "help"]) {
+        yield* write(command)
+        steps.push({ said: yield* problem, check: yield* check })
+      }
+      assert.deepStrictEqual(steps, [
+        {
+          said: "published r1 with 3 skills; serving until Ctrl-C; type publish, revoke or restore",
+          check: "r1"
+        },
+        { said: "published r2 with 3 skills", check: "r2" },
+        { said: "revoked r2", check: "REVISION_REVOKED" },
+        { said: "restored r2", check: "r2" },
+        { said: "publish, revoke or restore?", check: "r2" }
+      ])
     })
   )
 
@@ -167,8 +200,17 @@ describe("the registry of the examples", () => {
     })
   )
 
+  it.live("publishes nothing that no runtime would take", () =>
+    Effect.gen(function* () {
+      const { publish } = yield* Registry.Registry
+      const error = yield* Effect.flip(publish("team skills", "r1", [{ name: "a/b", description: "", files: {} }]))
+      assert.strictEqual(error._tag, "INVALID_SNAPSHOT")
+    }).pipe(Effect.provide(registry))
+  )
+
   it.live.each([
     { code: "CONTAINER_NOT_FOUND", options: { container: "absent" } },
+    { code: "CONTAINER_NOT_FOUND", options: { container: "constructor" } },
     { code: "CONTAINER_NOT_FOUND", options: { containers: ["team skills", "absent"] } },
     { code: "REVISION_NOT_FOUND", options: { container: "team skills", revision: "r0" } },
     { code: "AUTHENTICATION_FAILED", options: { container: "team skills" }, apiKey: "another-key" }
@@ -176,6 +218,61 @@ describe("the registry of the examples", () => {
     Effect.gen(function* () {
       const error = yield* Effect.flip(acquireTwice(options, apiKey))
       assert.strictEqual(error._tag, code)
+    })
+  )
+})
+
+describe("the JSON of the command line", () => {
+  const readme = readFileSync("README.md", "utf8")
+  const [, valid, invalid, acquired, conformance] = [...readme.matchAll(/^```json\n(.*?)^```$/gms)].map(
+    ([, text = ""]): unknown => JSON.parse(text)
+  )
+
+  /** The members and the types of their values; of a list those of its first element. */
+  const shape = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.slice(0, 1).map(shape)
+    return Predicate.isRecord(value) ? Record.map(value, shape) : typeof value
+  }
+  const printed = (args: ReadonlyArray<string>, variables?: Readonly<Record<string, string>>) =>
+    Effect.map(run("src/cli/main.ts", variables, [...args, "--json"]), ({ stdout }) => shape(JSON.parse(stdout)))
+
+  const temporary = Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "agent-contracts-json-"))),
+    (directory) => Effect.sync(() => rmSync(directory, { recursive: true }))
+  )
+
+  it.scopedLive("has the members that the README shows", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporary
+      const { archive, etag, revision } = Skills.response(Skills.greeting)
+      const good = join(directory, "good.zip")
+      writeFileSync(good, archive)
+      assert.deepStrictEqual(yield* printed(["skills", "verify", good]), shape(valid))
+
+      const tampered = Buffer.from(archive)
+      tampered.write("Sag", tampered.indexOf("Say"))
+      const bad = join(directory, "bad.zip")
+      writeFileSync(bad, tampered)
+      assert.deepStrictEqual(yield* printed(["skills", "verify", bad]), shape(invalid))
+
+      const variables = {
+        // A port of nobody.
+        INTELLIGENCE_API_URL: yield* Effect.provide(
+          Effect.map(Registry.Registry, ({ url }) => url),
+          registry
+        ),
+        CPK_INTELLIGENCE_API_KEY: key
+      }
+      assert.deepStrictEqual(
+        yield* printed(["skills", "acquire", "--container", "examples"], variables),
+        shape(acquired)
+      )
+
+      const fixture = join(directory, "snapshots.json")
+      const archiveBase64 = Buffer.from(archive).toString("base64")
+      const failing = { name: "failing", archiveBase64, revision, etag, expected: "TIMEOUT" }
+      writeFileSync(fixture, JSON.stringify({ contract: "copilotkit-learned-skills-v1", cases: [failing] }))
+      assert.deepStrictEqual(yield* printed(["conformance", "run", "--snapshots", fixture]), shape(conformance))
     })
   )
 })

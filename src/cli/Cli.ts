@@ -37,7 +37,7 @@ const toggle = (name: string, flag: Usage.Flag) => Options.boolean(name).pipe(Op
 const verify = Command.make(
   "verify",
   {
-    archive: Args.file({ name: Usage.verify.argument.name }),
+    archive: Args.path({ name: Usage.verify.arguments[0].name }),
     revision: valued("revision", Usage.verify.flags.revision).pipe(Options.optional),
     etag: valued("etag", Usage.verify.flags.etag).pipe(Options.optional),
     json: toggle("json", Usage.verify.flags.json)
@@ -49,24 +49,26 @@ const verify = Command.make(
     )
 ).pipe(Command.withDescription(Usage.verify.description))
 
-const acquire = ({ screen }: Environment) =>
+const acquire = ({ screen }: Environment, repeated: Usage.Repeated) =>
   Command.make(
     "acquire",
     {
       apiUrl: valued("api-url", Usage.acquire.flags["api-url"]).pipe(Options.optional),
+      // For completions: its values are those of `repeated`.
       containers: valued("container", Usage.acquire.flags.container).pipe(Options.repeated),
       revision: valued("revision", Usage.acquire.flags.revision).pipe(Options.optional),
+      timeout: valued("timeout", Usage.acquire.flags.timeout).pipe(Options.optional),
       watch: toggle("watch", Usage.acquire.flags.watch),
       json: toggle("json", Usage.acquire.flags.json)
     },
     (options) =>
       Effect.flatMap(
         Effect.promise(() => import("./SkillsAcquire.js")),
-        (command) => command.run(options, screen)
+        (command) => command.run({ ...options, containers: repeated["container"] ?? [] }, screen)
       )
   ).pipe(Command.withDescription(Usage.acquire.description))
 
-const conformance = ({ ownFixtures }: Environment) =>
+const conformance = ({ ownFixtures, screen }: Environment) =>
   Command.make(
     "run",
     {
@@ -83,17 +85,27 @@ const conformance = ({ ownFixtures }: Environment) =>
     (options) =>
       Effect.flatMap(
         Effect.promise(() => import("./ConformanceRun.js")),
-        (command) => command.run(options, ownFixtures)
+        (command) => command.run(options, ownFixtures, screen)
       )
   ).pipe(Command.withDescription(Usage.conformanceRun.description))
 
-const root = (environment: Environment) =>
-  Command.make(Usage.name).pipe(
+/** For completions alone, under names that `@effect/cli` does not have flags of its own for. */
+const ownPrefix = "own-"
+const rootFlags = {
+  completions: Options.choice(`${ownPrefix}completions`, ["bash", "fish", "zsh"]).pipe(
+    Options.withDescription(Usage.root.flags.completions.description),
+    Options.optional
+  ),
+  version: toggle(`${ownPrefix}version`, Usage.root.flags.version)
+}
+
+const root = (environment: Environment, repeated: Usage.Repeated = {}) =>
+  Command.make(Usage.name, rootFlags).pipe(
     Command.withDescription(Usage.root.description),
     Command.withSubcommands([
       Command.make("skills").pipe(
         Command.withDescription(Usage.skills.description),
-        Command.withSubcommands([verify, acquire(environment)])
+        Command.withSubcommands([verify, acquire(environment, repeated)])
       ),
       Command.make("conformance").pipe(
         Command.withDescription(Usage.conformance.description),
@@ -113,7 +125,7 @@ export const run = (argv: ReadonlyArray<string>, environment: Environment) =>
       case "Completions":
         return Effect.flatMap(completions(root(environment), request.shell), Output.lines)
       case "Run":
-        return execute(root(environment), request.args)
+        return execute(root(environment, request.repeated), request.args)
     }
   }).pipe(Effect.tapErrorCause(report))
 
@@ -145,6 +157,7 @@ const withoutBuiltIns = (lines: ReadonlyArray<string>): ReadonlyArray<string> =>
   lines
     .filter((line) => !/(?: -l |^\s*'--)(?:completions|log-level|version|wizard)\b/.test(line))
     .map((line) => (/^\s*opts=/.test(line) ? line.replace(/ --(?:completions|log-level|version|wizard)\b/g, "") : line))
+    .map((line) => line.replaceAll(ownPrefix, ""))
 
 const report = (cause: Cause.Cause<CliError>): Effect.Effect<void> => {
   if (Cause.isInterruptedOnly(cause)) return Effect.void
@@ -152,7 +165,10 @@ const report = (cause: Cause.Cause<CliError>): Effect.Effect<void> => {
     onNone: () => Output.problem(`this is a bug: ${Cause.pretty(cause)}`),
     onSome: (error) => {
       if (ValidationError.isValidationError(error)) {
-        return Output.problem(stripVTControlCharacters(HelpDoc.toAnsiText(error.error)).trim())
+        const text = stripVTControlCharacters(HelpDoc.toAnsiText(error.error)).trim()
+        return Output.problem(
+          text.replace(/^Expected path '(.*)' to be a regular file$/s, "cannot read $1: is no file")
+        )
       }
       switch (error._tag) {
         case "OutputClosed":

@@ -1,5 +1,6 @@
 import { Effect, Option } from "effect"
 import { display } from "../archive/ArchivePath.js"
+import type { FixtureError } from "../conformance/FixtureFile.js"
 import * as LifecycleSuite from "../conformance/LifecycleSuite.js"
 import * as Report from "../conformance/Report.js"
 import * as SnapshotSuite from "../conformance/SnapshotSuite.js"
@@ -7,6 +8,7 @@ import * as Snapshot from "../delivery/Snapshot.js"
 import { Unsuccessful, UsageError } from "./CliError.js"
 import * as InputFile from "./InputFile.js"
 import * as Output from "./Output.js"
+import * as Progress from "./Progress.js"
 
 export interface Options {
   readonly snapshots: Option.Option<string>
@@ -24,18 +26,24 @@ export interface OwnFixtures {
  * Runs the files that are named, or both of the project's own when none is. A lifecycle file without a snapshot file refers
  * to the project's own snapshots, which then are not run themselves.
  */
-export const run = Effect.fnUntraced(function* ({ json, lifecycle, snapshots }: Options, own: OwnFixtures) {
+export const run = Effect.fnUntraced(function* (
+  { json, lifecycle, snapshots }: Options,
+  own: OwnFixtures,
+  screen: Progress.Screen
+) {
+  const running = ({ cases }: { readonly cases: ReadonlyArray<unknown> }) =>
+    Progress.during(screen, `running ${cases.length} cases`)
   const runsAll = Option.isNone(snapshots) && Option.isNone(lifecycle)
   const snapshotFile = Option.getOrElse(snapshots, () => own.snapshots)
-  const snapshotSuite = yield* load(snapshotFile, SnapshotSuite.decode)
+  const snapshotSuite = yield* load(snapshotFile, kinds.snapshots, kinds.lifecycle)
   const reports: Array<Report.Report> = []
   if (runsAll || Option.isSome(snapshots)) {
-    reports.push(yield* SnapshotSuite.run(snapshotSuite))
+    reports.push(yield* SnapshotSuite.run(snapshotSuite).pipe(running(snapshotSuite)))
   }
   if (runsAll || Option.isSome(lifecycle)) {
     const lifecycleFile = Option.getOrElse(lifecycle, () => own.lifecycle)
-    const lifecycleSuite = yield* load(lifecycleFile, LifecycleSuite.decode)
-    reports.push(yield* LifecycleSuite.run(lifecycleSuite, snapshotSuite))
+    const lifecycleSuite = yield* load(lifecycleFile, kinds.lifecycle, kinds.snapshots)
+    reports.push(yield* LifecycleSuite.run(lifecycleSuite, snapshotSuite).pipe(running(lifecycleSuite)))
   }
   const report = Report.merge(reports)
   yield* json ? Output.json(report) : Output.lines(Report.lines(report))
@@ -46,10 +54,32 @@ export const run = Effect.fnUntraced(function* ({ json, lifecycle, snapshots }: 
 /** An archive of the most bytes that the contract allows, in base64, and as much again for the rest. */
 const maximumBytes = 2 * Math.ceil(Snapshot.limits.archiveBytes / 3) * 4
 
-const load = <A, E extends { readonly message: string }>(path: string, decode: (text: string) => Effect.Effect<A, E>) =>
-  Effect.flatMap(InputFile.text(path, maximumBytes), (text) =>
-    Effect.mapError(
-      decode(text),
-      (error) => new UsageError({ message: `${display(path)} is not such a fixture file: ${error.message}` })
-    )
+interface Kind<A> {
+  readonly name: string
+  readonly flag: string
+  readonly decode: (text: string) => Effect.Effect<A, FixtureError>
+}
+
+const kinds = {
+  snapshots: { name: "a snapshot file", flag: "--snapshots", decode: SnapshotSuite.decode },
+  lifecycle: { name: "a lifecycle file", flag: "--lifecycle", decode: LifecycleSuite.decode }
+} as const
+
+const load = Effect.fnUntraced(function* <A>(path: string, kind: Kind<A>, other: Kind<unknown>) {
+  const text = yield* InputFile.text(path, maximumBytes)
+  return yield* Effect.catchAll(
+    kind.decode(text),
+    Effect.fnUntraced(function* ({ problems }) {
+      if (yield* Effect.isSuccess(other.decode(text))) {
+        const message = `${display(path)} is ${other.name}, not ${kind.name}: give it with ${other.flag}`
+        return yield* new UsageError({ message })
+      }
+      const omitted = problems.length - shownProblems
+      const lines = [...problems.slice(0, shownProblems), ...(omitted > 0 ? [`... and ${omitted} more`] : [])]
+      return yield* new UsageError({ message: `${display(path)} is not ${kind.name}: ${lines.join("\n")}` })
+    })
   )
+})
+
+/** What is wrong with one case is often wrong with all. */
+const shownProblems = 5

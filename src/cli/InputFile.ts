@@ -24,8 +24,10 @@ export const text = (path: string, limit: number): Effect.Effect<string, UsageEr
       : Effect.succeed(new TextDecoder().decode(content))
   )
 
+/** Says which file cannot be read, and why. */
+export const unreadable = (path: string) => (error: Error.PlatformError) =>
+  new UsageError({ message: `cannot read ${display(path) || '""'}: ${reason(error)}` })
+
 /** Node's description begins "ENOENT: no such file or directory, open '...'"; the path is said once. */
-const unreadable = (path: string) => (error: Error.PlatformError) =>
-  new UsageError({
-    message: `cannot read ${display(path) || '""'}: ${error.description?.split(",")[0] ?? "unknown reason"}`
-  })
+export const reason = ({ description = "unknown reason" }: Error.PlatformError): string =>
+  description.startsWith("EISDIR") ? "is a directory" : description.replace(/,.*/s, "")

@@ -17,6 +17,8 @@ const printable = (text: string): string =>
 
 const write = (text: string): Effect.Effect<void, OutputClosed, Terminal.Terminal> =>
   Effect.flatMap(Terminal.Terminal, (terminal) => terminal.display(text)).pipe(
+    // A reader that has stopped reading must not keep anybody from interrupting: the display itself cannot be.
+    Effect.disconnect,
     Effect.mapError(() => new OutputClosed())
   )
 

@@ -1,5 +1,5 @@
 /**
- * How much of a large archive has arrived, drawn over itself on a terminal.
+ * What takes long, drawn over itself on a terminal: how much of a large archive has arrived, or what is being done.
  *
  * @module
  */
@@ -16,6 +16,18 @@ export interface Progress extends DownloadProgressService {
   /** Wipes what was drawn. */
   readonly clear: Effect.Effect<void>
 }
+
+/** Says what is being done as long as it is. */
+export const during =
+  (screen: Screen, text: string) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    screen.isTTY === true
+      ? Effect.acquireUseRelease(
+          Effect.sync(() => screen.write(text)),
+          () => effect,
+          () => Effect.sync(() => screen.write(eraseLine))
+        )
+      : effect
 
 const mebibyte = 1024 * 1024
 

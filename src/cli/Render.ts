@@ -9,9 +9,10 @@ import { DeliveryStatus } from "../delivery/DeliveryStatus.js"
 import type { Skill, VerifiedSnapshot } from "../delivery/Snapshot.js"
 
 /** As JSON writes it, so that it can be copied. What steers a terminal is escaped by whoever prints the line. */
-const quote = (text: string): string => JSON.stringify(text)
+export const quote = (text: string): string => JSON.stringify(text)
 
-const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`
+/** A number with its noun, in the plural where it is one. */
+export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`
 
 /** Everything about a snapshot but the files' content. */
 export const snapshotLines = (snapshot: VerifiedSnapshot): ReadonlyArray<string> => {
@@ -43,12 +44,23 @@ export const snapshotJson = ({ etag, revision, skills }: VerifiedSnapshot) => ({
 export const statusLines = (
   { containers = [], ...status }: DeliveryStatus,
   reported?: DeliveryError
-): readonly [string, ...ReadonlyArray<string>] => [
-  `status: ${statusLine(status, reported)}`,
-  ...containers.map((container) => `  ${quote(container.containerId)}: ${statusLine(container, reported)}`)
-]
+): readonly [string, ...ReadonlyArray<string>] => {
+  const count = containers.filter((container) => container.initialized).length
+  // Of a list some of which are held, neither word alone would be true.
+  const initialized = status.initialized || count === 0 ? held(status) : `${count} of ${containers.length} initialized`
+  return [
+    `status: ${statusLine(status, initialized, reported)}`,
+    ...containers.map((part) => `  ${quote(part.containerId)}: ${statusLine(part, held(part), reported)}`)
+  ]
+}
 
-const statusLine = ({ lastError, ...status }: Omit<DeliveryStatus, "containers">, reported?: DeliveryError): string => {
+const held = ({ initialized }: { readonly initialized: boolean }) => (initialized ? "initialized" : "not initialized")
+
+const statusLine = (
+  { lastError, ...status }: Omit<DeliveryStatus, "containers" | "initialized">,
+  initialized: string,
+  reported?: DeliveryError
+): string => {
   const error =
     lastError === undefined || lastError.message === reported?.message
       ? lastError?.code
@@ -57,7 +69,7 @@ const statusLine = ({ lastError, ...status }: Omit<DeliveryStatus, "containers">
   return [
     // First of all: what is held is not delivered, however good the rest looks.
     ...(isBlocked ? [`blocked by ${error}`] : []),
-    status.initialized ? "initialized" : "not initialized",
+    initialized,
     ...(status.revision === undefined ? [] : [`revision ${quote(status.revision)}`]),
     status.mode,
     ...(status.lastCheckedAt === undefined ? [] : [`checked ${DateTime.formatIso(status.lastCheckedAt)}`]),

@@ -1,34 +1,25 @@
-import { FetchHttpClient } from "@effect/platform"
-import { Config, ConfigProvider, DateTime, Effect, Either, Layer, Option } from "effect"
+import { DateTime, Effect, Either, Option } from "effect"
 import type { DeliveryError } from "../delivery/DeliveryError.js"
 import * as DeliveryStatus from "../delivery/DeliveryStatus.js"
 import * as RegistryClient from "../delivery/RegistryClient.js"
 import * as SkillCatalog from "../delivery/SkillCatalog.js"
 import * as SkillDelivery from "../delivery/SkillDelivery.js"
 import type { VerifiedSnapshot } from "../delivery/Snapshot.js"
-import * as SnapshotCache from "../delivery/SnapshotCache.js"
-import { UsageError } from "./CliError.js"
+import * as DeliverySettings from "./DeliverySettings.js"
 import * as Output from "./Output.js"
 import * as Progress from "./Progress.js"
 import * as Render from "./Render.js"
 
-export interface Options {
-  readonly apiUrl: Option.Option<string>
-  readonly containers: ReadonlyArray<string>
-  readonly revision: Option.Option<string>
-  readonly watch: boolean
+export interface Options extends DeliverySettings.Options {
   readonly json: boolean
 }
 
 /** Acquires once, or with `watch` again and again. Prints the catalog and the status, then each change. */
 export const run = Effect.fnUntraced(function* (options: Options, screen: Progress.Screen) {
-  if (options.containers.length > 1 && Option.isSome(options.revision)) {
-    return yield* new UsageError({ message: "--revision pins one container and cannot be used with several" })
-  }
   const progress = Progress.make(screen)
   const observe = Effect.ensuring(observation, progress.clear)
   yield* (options.watch ? watch(observe, options.json) : once(observe, options.json)).pipe(
-    Effect.provide(layer(options)),
+    Effect.provide(DeliverySettings.layer(options)),
     Effect.provideService(RegistryClient.DownloadProgress, progress)
   )
 })
@@ -119,52 +110,3 @@ const printChange = (before: Observation, after: Observation, json: boolean) => 
     ])
   )
 }
-
-/** The settings, each with the flag that replaces it. */
-const flagOf: Readonly<Record<string, string>> = {
-  INTELLIGENCE_API_URL: "--api-url",
-  CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "--container",
-  CPK_INTELLIGENCE_SKILLS_REVISION: "--revision"
-}
-
-const required = ["INTELLIGENCE_API_URL", "CPK_INTELLIGENCE_API_KEY", "CPK_INTELLIGENCE_LEARNING_CONTAINER_ID"]
-
-/** The services from the environment's settings and the flags. */
-const layer = ({ apiUrl, containers, revision, watch }: Options) => {
-  const flags = new Map<string, string>([
-    ...Option.toArray(apiUrl).map((value) => ["INTELLIGENCE_API_URL", value] as const),
-    ...containers.map((value) => ["CPK_INTELLIGENCE_LEARNING_CONTAINER_ID", value] as const),
-    ...Option.toArray(revision).map((value) => ["CPK_INTELLIGENCE_SKILLS_REVISION", value] as const)
-  ])
-  const settings = ConfigProvider.orElse(ConfigProvider.fromMap(flags), ConfigProvider.fromEnv)
-  const services = SkillDelivery.layerConfig({
-    // One container is the single form, several are a list (contract, Lifecycle 12).
-    ...(containers.length > 1 ? { containers } : {}),
-    ...(watch ? { freshness: 0 } : {})
-  }).pipe(
-    Layer.provide([RegistryClient.layerConfig, SnapshotCache.layerConfig]),
-    Layer.provide([FetchHttpClient.layer, Layer.setConfigProvider(settings)]),
-    Layer.mapError((error) => {
-      // A list has no variable; its container ids come from flags alone.
-      const flag = flags.has(error.setting)
-        ? flagOf[error.setting]
-        : /^containers?$/.test(error.setting) && "--container"
-      return unusable(`${flag || error.setting}: ${error.problem}`)
-    })
-  )
-  return Layer.unwrapEffect(Effect.as(requireAll(settings), services))
-}
-
-/** All that is missing at once, not one per attempt. */
-const requireAll = Effect.fnUntraced(function* (settings: ConfigProvider.ConfigProvider) {
-  const missing = yield* Effect.filter(required, (variable) => Effect.isFailure(settings.load(Config.string(variable))))
-  if (missing.length === 0) return
-  const remedies = missing.map((variable) => {
-    const flag = flagOf[variable]
-    return `set ${variable}${flag === undefined ? "" : ` or give ${flag}`}`
-  })
-  return yield* unusable(remedies.join("; "))
-})
-
-/** A setting that cannot be used is wrong usage; the same code in a registry's answer is not, and takes another way. */
-const unusable = (problem: string) => new UsageError({ message: `INVALID_CONFIG: ${problem}` })

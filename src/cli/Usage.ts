@@ -8,7 +8,7 @@
  */
 import * as AutoCorrect from "@effect/cli/AutoCorrect"
 import * as CliConfig from "@effect/cli/CliConfig"
-import { Array as Arr, Either, Order } from "effect"
+import { Array as Arr, Either, Order, Record } from "effect"
 import { UsageError } from "./CliError.js"
 
 export interface Flag {
@@ -18,9 +18,15 @@ export interface Flag {
   readonly description: string
 }
 
+export interface Argument {
+  readonly name: string
+  readonly description: string
+}
+
 export interface Command {
   readonly description: string
-  readonly argument?: { readonly name: string; readonly description: string }
+  /** All are required. */
+  readonly arguments?: ReadonlyArray<Argument>
   readonly flags: Readonly<Record<string, Flag>>
   readonly variables?: Readonly<Record<string, string>>
   readonly commands: Readonly<Record<string, Command>>
@@ -31,10 +37,13 @@ const json: Flag = { description: "Print JSON, one value a line" }
 
 export const verify = {
   description: "Verify an archive: the verdict, and its skills and files with their sizes and SHA-256 digests.",
-  argument: { name: "archive.zip", description: "The archive to verify" },
+  arguments: [{ name: "archive.zip", description: "The archive to verify" }],
   flags: {
     revision: { value: "id", description: "The revision that the archive must be of" },
-    etag: { value: "etag", description: "The ETag that the archive must have, with its quotes" },
+    etag: {
+      value: "sha256",
+      description: "The ETag that the archive must have: 64 lower-case hex digits, with or without its quotes"
+    },
     json
   },
   commands: {},
@@ -52,7 +61,12 @@ export const acquire = {
     },
     revision: {
       value: "id",
-      description: "Pins the one container to a revision (default: CPK_INTELLIGENCE_SKILLS_REVISION)"
+      description:
+        "Pins the one container to a revision (default: CPK_INTELLIGENCE_SKILLS_REVISION, without --container only)"
+    },
+    timeout: {
+      value: "seconds",
+      description: "What a check may take, verification included (default: 5); raise it when it ends in TIMEOUT"
     },
     watch: { description: "Check every 5 seconds and print what changes, until interrupted" },
     json
@@ -61,7 +75,7 @@ export const acquire = {
     INTELLIGENCE_API_URL: "The registry",
     CPK_INTELLIGENCE_API_KEY: "The API key, which no flag takes",
     CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "The container",
-    CPK_INTELLIGENCE_SKILLS_REVISION: "The revision to pin it to; a list of containers ignores it",
+    CPK_INTELLIGENCE_SKILLS_REVISION: "The revision to pin that container to; not read with --container",
     AGENT_CONTRACTS_SKILLS_CACHE_DIR: "Where snapshots are kept between runs; nothing is kept without it"
   },
   commands: {},
@@ -113,8 +127,14 @@ export type Request =
   | { readonly _tag: "Help"; readonly lines: ReadonlyArray<string> }
   | { readonly _tag: "Version" }
   | { readonly _tag: "Completions"; readonly shell: string }
-  /** The arguments in a form that has one meaning only. */
-  | { readonly _tag: "Run"; readonly args: ReadonlyArray<string> }
+  /**
+   * The arguments in a form that has one meaning only, without the flags that may be repeated: of those `@effect/cli` drops
+   * a value that looks like a flag.
+   */
+  | { readonly _tag: "Run"; readonly args: ReadonlyArray<string>; readonly repeated: Repeated }
+
+/** The values of each flag that may be repeated, by its name. */
+export type Repeated = Readonly<Record<string, ReadonlyArray<string>>>
 
 /** Arguments after the program's name -> what they ask for, or the first that is wrong. */
 export const parse = (args: ReadonlyArray<string>): Either.Either<Request, UsageError> => {
@@ -134,14 +154,19 @@ export const parse = (args: ReadonlyArray<string>): Either.Either<Request, Usage
   }
   return Either.flatMap(readFlags(path, command, rest), ({ flags, operands }): Either.Either<Request, UsageError> => {
     if (isLeaf(command)) {
-      if (command.argument !== undefined && operands.length === 0) {
-        return wrong(path, `<${command.argument.name}> is missing`)
-      }
-      const unexpected = operands[command.argument === undefined ? 0 : 1]
+      const { arguments: expected = [] } = command
+      const missing = expected[operands.length]
+      if (missing !== undefined) return wrong(path, `<${missing.name}> is missing`)
+      const unexpected = operands[expected.length]
       if (unexpected !== undefined) return wrong(path, `unexpected argument '${unexpected}'`)
       // After `--` an operand is never taken for a flag, nor for the value of a switch.
       const forced = operands.length === 0 ? [] : ["--", ...operands]
-      return Either.right({ _tag: "Run", args: [...path.slice(1), ...flags.flatMap(formatFlag), ...forced] })
+      const [single, repeated] = Arr.partition(flags, ({ name }) => own(command.flags, name)?.repeated === true)
+      return Either.right({
+        _tag: "Run",
+        args: [...path.slice(1), ...single.flatMap(formatFlag), ...forced],
+        repeated: valuesOf(repeated)
+      })
     }
     for (const { name, value } of flags) {
       if (name === "version") return Either.right({ _tag: "Version" })
@@ -208,6 +233,12 @@ const formatFlag = ({ name, value }: GivenFlag): ReadonlyArray<string> => {
   return isFlag(value) ? [`--${name}=${value}`] : [`--${name}`, value]
 }
 
+const valuesOf = (flags: ReadonlyArray<GivenFlag>): Repeated =>
+  Record.map(
+    Arr.groupBy(flags, ({ name }) => name),
+    (given) => given.flatMap(({ value = [] }) => value)
+  )
+
 const isFlag = (word: string): boolean => word.length > 1 && word.startsWith("-")
 
 const isLeaf = ({ commands }: Command): boolean => Object.keys(commands).length === 0
@@ -228,19 +259,22 @@ const suggestion = (word: string, names: Readonly<Record<string, unknown>>, pref
 }
 
 const exitCodes: Readonly<Record<string, string>> = {
-  "0": "What was checked is good",
-  "1": "It is bad",
-  "2": "The command was used wrongly",
+  "0": "What was checked is good; a stale snapshot too",
+  "1": "It is bad: an archive, a case, or an acquire that failed",
+  "2": "The command was used wrongly: a flag, a file, or a setting",
   "70": "A bug of the command",
-  "130": "Interrupted (SIGINT); 143 when terminated (SIGTERM)",
+  "130": "Interrupted (SIGINT), as a watch ends; 143 when terminated (SIGTERM)",
   "141": "Nobody reads the output any more"
 }
 
 const help = (path: ReadonlyArray<string>, command: Command): ReadonlyArray<string> => {
   const flags = Object.entries(command.flags).map(([name, flag]) => [flagUsage(name, flag), flag.description] as const)
-  const argument = command.argument === undefined ? [] : [`<${command.argument.name}>`]
+  const operands = command.arguments?.map(({ description, name }) => [`<${name}>`, description] as const) ?? []
   const usage = isLeaf(command)
-    ? [...Object.entries(command.flags).map(([name, flag]) => optional(flagUsage(name, flag), flag)), ...argument]
+    ? [
+        ...Object.entries(command.flags).map(([name, flag]) => optional(flagUsage(name, flag), flag)),
+        ...operands.map(([term]) => term)
+      ]
     : ["<command>"]
   return [
     command.description,
@@ -248,7 +282,7 @@ const help = (path: ReadonlyArray<string>, command: Command): ReadonlyArray<stri
     "USAGE",
     `  $ ${[...path, ...usage].join(" ")}`,
     ...section("COMMANDS", leaves(command)),
-    ...section("ARGUMENTS", command.argument === undefined ? [] : [[argument.join(""), command.argument.description]]),
+    ...section("ARGUMENTS", operands),
     ...section("OPTIONS", [...flags, ["-h, --help", "Print this help"]]),
     ...section("ENVIRONMENT", variables(command)),
     ...section("EXIT CODES", Object.entries(exitCodes)),

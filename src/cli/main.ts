@@ -54,5 +54,7 @@ process.once("SIGTERM", () => {
 NodeRuntime.runMain(program, {
   disableErrorReporting: true,
   disablePrettyLogger: true,
-  teardown: (exit, end) => end(toExitCode(exit, interrupted))
+  // Always ends the process, for something that was given up may never end: a save to a cache, a write to a blocked pipe.
+  // A result was written whole before the program ended; what standard error still holds is written first.
+  teardown: (exit) => process.stderr.write("", () => process.exit(toExitCode(exit, interrupted)))
 })

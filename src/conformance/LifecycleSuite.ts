@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Clock, DateTime, type Duration, Effect, Layer, Ref, Schema, TestClock, TestContext } from "effect"
+import { Clock, DateTime, type Duration, Effect, Layer, Queue, Ref, Schema, TestClock, TestContext } from "effect"
 import { DeliveryCode, fromCode, type InvalidConfig } from "../delivery/DeliveryError.js"
 import type { DeliveryStatus } from "../delivery/DeliveryStatus.js"
 import type { RegistryClient } from "../delivery/RegistryClient.js"
@@ -83,7 +83,7 @@ export interface Options {
     readonly container: string
     readonly revision?: string
   }) => Layer.Layer<SkillDelivery.SkillDelivery, InvalidConfig, RegistryClient>
-  /** A case that takes longer has failed, so that one that never ends does not hang the run. Default: 30 seconds. */
+  /** A case with a step that takes longer has failed, so that one that never ends does not hang the run. Default: 30 seconds. */
   readonly patience?: Duration.DurationInput
 }
 
@@ -120,15 +120,17 @@ export const run = Effect.fn("LifecycleSuite.run")(function* (
     suite.cases,
     Effect.fnUntraced(function* (self) {
       const reached = yield* Ref.make(0)
+      const progress = yield* Queue.sliding<number>(1)
+      const reach = (step: number) => Effect.zipRight(Ref.set(reached, step), Queue.offer(progress, step))
       const steps = TestClock.setTime(suite.initialTimeMs).pipe(
         Effect.zipRight(
-          runSteps(self, snapshots, reached).pipe(
+          runSteps(self, snapshots, reach).pipe(
             Effect.provide(Layer.provideMerge(delivery({ container: "any", ...self.config }), RegistryScript.layer))
           )
         ),
         Effect.provide(TestContext.TestContext)
       )
-      const outcome = yield* Outcome.within(steps, patience)
+      const outcome = yield* Outcome.within(steps, patience, Queue.take(progress))
       return result(self, outcome, yield* Ref.get(reached))
     }),
     // The virtual clock waits for real timers at each advance; cases share those waits.
@@ -148,12 +150,12 @@ interface Observation {
 const runSteps = Effect.fnUntraced(function* (
   self: LifecycleCase,
   snapshots: SnapshotSuite.SnapshotSuite,
-  reached: Ref.Ref<number>
+  reach: (step: number) => Effect.Effect<unknown>
 ) {
   const delivery = yield* SkillDelivery.SkillDelivery
   const registry = yield* RegistryScript.RegistryScript
   for (const [index, step] of self.steps.entries()) {
-    yield* Ref.set(reached, index + 1)
+    yield* reach(index + 1)
     if (step.advanceMs !== undefined) {
       // Not `adjust`, which does not take the clock back (contract, Lifecycle 2).
       yield* TestClock.setTime((yield* Clock.currentTimeMillis) + step.advanceMs)

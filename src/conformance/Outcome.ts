@@ -23,19 +23,20 @@ export const of = <A, R>(effect: Effect.Effect<A, DeliveryError, R>): Effect.Eff
 
 /**
  * The same, but one that does not end within `patience`, by the caller's clock, is left behind: a case that hangs must fail,
- * not hang the run.
+ * not hang the run. `patience` begins anew each time that `progress` succeeds.
  */
 export const within = <A, R>(
   effect: Effect.Effect<A, DeliveryError, R>,
-  patience: Duration.DurationInput
+  patience: Duration.DurationInput,
+  progress: Effect.Effect<unknown> = Effect.never
 ): Effect.Effect<Outcome<A>, never, R> =>
-  of(effect).pipe(
-    Effect.disconnect,
-    Effect.timeoutTo({
-      duration: patience,
-      onSuccess: (outcome) => outcome,
-      onTimeout: () => Broken({ problem: `no outcome within ${Duration.format(patience)}` })
-    })
+  Effect.raceFirst(
+    Effect.disconnect(of(effect)),
+    progress.pipe(
+      Effect.timeoutOption(patience),
+      Effect.repeat({ while: Option.isSome }),
+      Effect.as(Broken({ problem: `no outcome within ${Duration.format(patience)}` }))
+    )
   )
 
 const ofCause = (cause: Cause.Cause<DeliveryError>): Outcome<never> =>

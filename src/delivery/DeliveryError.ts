@@ -5,6 +5,22 @@
  * the same word. Messages are made here from fields that are safe to show: no server text, no key, no file content. The one
  * exception of the contract is `entry`, an escaped archive entry name cut to 200 code points.
  *
+ * @example
+ * ```ts
+ * import { Effect, Match } from "effect"
+ * import { DeliveryError, SkillDelivery } from "effect-agent-contracts/delivery"
+ *
+ * export const advice = Effect.catchAll(SkillDelivery.acquire, (error) =>
+ *   Effect.succeed(
+ *     Match.value(error).pipe(
+ *       Match.tag("INVALID_SNAPSHOT", ({ check, entry }) => `publish again: ${check} at ${entry ?? "the archive"}`),
+ *       Match.when(DeliveryError.isBlocking, ({ message }) => `ask the registry's operator: ${message}`),
+ *       Match.orElse(({ retryable }) => (retryable ? "try again later" : "look at the registry's version"))
+ *     )
+ *   )
+ * )
+ * ```
+ *
  * @module
  */
 import { type ConfigError, Schema } from "effect"
@@ -259,6 +275,9 @@ export class InvalidSnapshot extends Schema.TaggedError<InvalidSnapshot>()("INVA
   }
 }
 
+/** The statuses with which a server names another place. */
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
 /** The server speaks another contract: an unknown schema version, a redirect, an unknown answer. Never blocks. */
 export class UnsupportedServer extends Schema.TaggedError<UnsupportedServer>()("UNSUPPORTED_SERVER", {
   status: Schema.optionalWith(Schema.Number, { exact: true }),
@@ -267,6 +286,9 @@ export class UnsupportedServer extends Schema.TaggedError<UnsupportedServer>()("
   container
 }) {
   override get message(): string {
+    if (this.status !== undefined && redirects.has(this.status)) {
+      return `The registry redirected (HTTP status ${this.status}); redirects are not followed: give the final URL${about(this)}.`
+    }
     const what =
       this.schemaVersion !== undefined
         ? `manifest schema version ${this.schemaVersion}`

@@ -166,22 +166,24 @@ const observed = <A extends { readonly _tag: string }, R>(call: Effect.Effect<A,
 /** The URL that routes are appended to. A failure does not quote it: it may hold a password. */
 const parseApiUrl = (apiUrl: string, setting: string): Either.Either<string, InvalidConfig> => {
   const invalid = (problem: string) => Either.left(new InvalidConfig({ setting, problem }))
-  if (!URL.canParse(apiUrl)) return invalid("is not a URL")
-  const url = new URL(apiUrl)
-  if (url.protocol !== "http:" && url.protocol !== "https:") return invalid("must be an http or https URL")
+  const url = URL.canParse(apiUrl) ? new URL(apiUrl) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    return invalid(/^https?:/i.test(apiUrl) ? "is not a URL" : "must begin with http:// or https://")
+  }
   if (url.username !== "" || url.password !== "") return invalid("must not contain credentials")
   if (/[?#]/.test(apiUrl)) return invalid("must have neither a query nor a fragment")
   return Either.right(url.origin + url.pathname.replace(/\/+$/, ""))
 }
 
 /** The key as it can stand in a header. A failure does not quote it. */
-const parseApiKey = (apiKey: Redacted.Redacted<string>, setting: string) =>
+const parseApiKey = (apiKey: Redacted.Redacted<string>, setting: string) => {
+  const invalid = (problem: string) => Either.left(new InvalidConfig({ setting, problem }))
   // A plain string, as JavaScript may give it, could be printed by whoever holds it.
-  Redacted.isRedacted(apiKey) && /^[\x21-\x7e]+$/.test(Redacted.value(apiKey))
+  if (!Redacted.isRedacted(apiKey)) return invalid("must be Redacted")
+  return /^[\x21-\x7e]+$/.test(Redacted.value(apiKey))
     ? Either.right(apiKey)
-    : Either.left(
-        new InvalidConfig({ setting, problem: "must be Redacted visible ASCII, without spaces or line breaks" })
-      )
+    : invalid("is empty, or has a space, a line break or another character that is not visible ASCII")
+}
 
 const deriveSealingKey = (apiKey: Redacted.Redacted<string>): Redacted.Redacted<Uint8Array> => {
   const utf8 = new TextEncoder()

@@ -39,6 +39,22 @@ describe("progress", () => {
     })
   )
 
+  it.effect("says what is being done, and wipes it however that ends", () =>
+    Effect.gen(function* () {
+      const drawn: Array<string> = []
+      const screen = { isTTY: true, write: (text: string) => drawn.push(text) }
+      yield* Effect.exit(
+        Effect.sync(() => drawn.push("work")).pipe(
+          Effect.zipRight(Effect.die("bug")),
+          Progress.during(screen, "running")
+        )
+      )
+      expect(drawn).toEqual(["running", "work", "\r\u001b[K"])
+      yield* Progress.during({ ...screen, isTTY: false }, "running")(Effect.void)
+      expect(drawn).toHaveLength(3)
+    })
+  )
+
   it.effect.each([false, undefined])("draws nothing where there is no terminal (isTTY %s)", (isTTY) =>
     Effect.gen(function* () {
       const { drawn, progress } = drawing(isTTY)

@@ -63,6 +63,22 @@ describe("a status", () => {
   })
 })
 
+it("a list that is held in part says how much of it, as no word would be true", () => {
+  const held = {
+    containerId: "a",
+    initialized: true,
+    revision: "r1",
+    mode: "latest",
+    ...checked,
+    stale: false
+  } as const
+  const cold = { containerId: "b", initialized: false, mode: "latest", stale: false } as const
+  const status = { initialized: false, mode: "latest", stale: false } as const
+  const [first] = Render.statusLines({ ...status, containers: [held, cold] })
+  expect(first).toBe("status: 1 of 2 initialized, latest")
+  expect(Render.statusLines({ ...status, containers: [cold] })[0]).toBe("status: not initialized, latest")
+})
+
 describe("changes", () => {
   it.effect("are the skills that came, went, or have other files or another description", () =>
     Effect.gen(function* () {

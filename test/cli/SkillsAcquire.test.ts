@@ -61,7 +61,7 @@ describe("a watch", () => {
 
   it.scoped("says on standard error what failed, and on standard output only that it did", () =>
     Effect.gen(function* () {
-      const revoked = new RevisionRevoked()
+      const revoked = new RevisionRevoked({ container: "team" })
       const errors: Array<string> = []
       const console = yield* Effect.consoleWith(Effect.succeed)
       const watch = yield* Effect.withConsole(
@@ -79,7 +79,7 @@ describe("a watch", () => {
 
   it.scoped("goes on through failures and denials, which are changes", () =>
     Effect.gen(function* () {
-      const revoked = new RevisionRevoked()
+      const revoked = new RevisionRevoked({ container: "team" })
       const watch = yield* watching(
         true,
         Effect.fail(new NetworkError({ reason: "ECONNREFUSED" })),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Layer, Record, Stream, TestClock } from "effect"
+import { Deferred, Effect, Fiber, Layer, Queue, Record, Stream, TestClock } from "effect"
 import * as LifecycleSuite from "../../src/conformance/LifecycleSuite.js"
 import * as Report from "../../src/conformance/Report.js"
 import type * as SnapshotSuite from "../../src/conformance/SnapshotSuite.js"
@@ -241,6 +241,25 @@ describe("LifecycleSuite", () => {
         expected: "step 1: an outcome",
         got: "step 1: no outcome within 30s"
       })
+    })
+  )
+
+  it.effect("patience is for each step: a case of many steps may take longer", () =>
+    Effect.gen(function* () {
+      const started = yield* Queue.unbounded<void>()
+      const go = yield* Queue.unbounded<void>()
+      const slow = Queue.offer(started, undefined).pipe(
+        Effect.zipRight(Queue.take(go)),
+        Effect.as({ revision: "r1", etag: "", skills: [] })
+      )
+      const step: Step = { expect: { requests: 0 } }
+      const running = yield* Effect.fork(run([step, step, step], { options: { delivery: stub(slow) } }))
+      for (let count = 0; count < 3; count++) {
+        yield* Queue.take(started)
+        yield* TestClock.adjust("20 seconds")
+        yield* Queue.offer(go, undefined)
+      }
+      expect(yield* Fiber.join(running)).toMatchObject({ passed: true, got: "3 steps" })
     })
   )
 

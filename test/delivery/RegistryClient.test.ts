@@ -448,9 +448,14 @@ describe("RegistryClient", () => {
         expect(yield* setting(secret)).toBe("INVALID_CONFIG INTELLIGENCE_API_URL: is not set")
         expect(yield* setting(url)).toBe("INVALID_CONFIG CPK_INTELLIGENCE_API_KEY: is not set")
         expect(yield* setting(["INTELLIGENCE_API_URL", "registry"], secret)).toBe(
+          "INVALID_CONFIG INTELLIGENCE_API_URL: must begin with http:// or https://"
+        )
+        expect(yield* setting(["INTELLIGENCE_API_URL", "http://"], secret)).toBe(
           "INVALID_CONFIG INTELLIGENCE_API_URL: is not a URL"
         )
-        expect(yield* setting(url, ["CPK_INTELLIGENCE_API_KEY", "a b"])).toContain("CPK_INTELLIGENCE_API_KEY: must be")
+        expect(yield* setting(url, ["CPK_INTELLIGENCE_API_KEY", "a b"])).toContain(
+          "CPK_INTELLIGENCE_API_KEY: is empty, or has a space"
+        )
       })
     )
   })

@@ -29,10 +29,9 @@ export const run = (file: string, variables?: Readonly<Record<string, string>>, 
 /** Starts a TypeScript program that goes on until it is interrupted, which the scope does. */
 export const start = Effect.fnUntraced(function* (file: string, args: ReadonlyArray<string>) {
   const lines = yield* Queue.unbounded<string>()
+  const problems = yield* Queue.unbounded<string>()
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn(process.execPath, ["scripts/run.mjs", file, ...args], { stdio: ["ignore", "pipe", "inherit"] })
-    ),
+    Effect.sync(() => spawn(process.execPath, ["scripts/run.mjs", file, ...args], { stdio: "pipe" })),
     (child) =>
       Effect.async<void>((resume) => {
         child.once("close", () => resume(Effect.void))
@@ -40,6 +39,13 @@ export const start = Effect.fnUntraced(function* (file: string, args: ReadonlyAr
       })
   )
   createInterface(child.stdout).on("line", (line) => lines.unsafeOffer(line))
-  /** The next line of standard output. */
-  return Queue.take(lines)
+  createInterface(child.stderr).on("line", (line) => problems.unsafeOffer(line))
+  return {
+    /** The next line of standard output. */
+    line: Queue.take(lines),
+    /** The next line of standard error. */
+    problem: Queue.take(problems),
+    /** Writes a line to standard input. */
+    write: (line: string) => Effect.sync(() => child.stdin.write(`${line}\n`))
+  }
 })

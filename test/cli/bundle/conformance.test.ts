@@ -100,6 +100,17 @@ describe("conformance run", () => {
     })
   )
 
+  it.live("of many problems the first five are said, and how many more there are", () =>
+    Effect.gen(function* () {
+      const cases = Array.from({ length: 312 }, () => ({ ...snapshots.cases[0], expected: "FOO" }))
+      const ended = yield* run("--snapshots", file("many.json", { ...snapshots, cases }))
+      expect(ended).toMatchObject({ code: 2, stdout: "" })
+      const lines = ended.stderr.trimEnd().split("\n")
+      expect(lines[0]).toContain("many.json is not a snapshot file: case ")
+      expect(lines.slice(5)).toEqual(["... and 307 more"])
+    })
+  )
+
   it.live("a file without cases proves nothing: used wrongly", () =>
     Effect.gen(function* () {
       const ended = yield* run("--snapshots", file("empty.json", { ...snapshots, cases: [] }))

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto"
-import { mkdtempSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
@@ -94,6 +94,36 @@ describe("acquires", () => {
     }).pipe(withRegistry)
   )
 
+  it.live.each([
+    ["alone", ["--container=-x"], ["/api/v1/learning/containers/-x/skills"]],
+    ["that looks like a flag", ["--container=--json"], ["/api/v1/learning/containers/--json/skills"]],
+    ["in a list", ["--container=a", "--container=-x"], ["/api/v1/learning/skills/batch"]]
+  ] as const)("a container with a leading dash %s, whatever the environment says", ([, args, urls]) =>
+    Effect.gen(function* () {
+      yield* enqueue(
+        args.length > 1
+          ? LoopbackRegistry.batch(RegistryApi.snapshotEntry("a", response), RegistryApi.snapshotEntry("-x", response))
+          : LoopbackRegistry.snapshot(response)
+      )
+      const ended = yield* acquire(args, { CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "environment" })
+      expect(ended).toMatchObject({ code: 0, stderr: "" })
+      expect((yield* requests).map(({ url }) => url)).toEqual(urls)
+    }).pipe(withRegistry)
+  )
+
+  it.live("the environment's revision is not that of a container that a flag names", () =>
+    Effect.gen(function* () {
+      yield* enqueue(LoopbackRegistry.snapshot(response), LoopbackRegistry.snapshot(response))
+      const pinned = { CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team", CPK_INTELLIGENCE_SKILLS_REVISION: "r1" }
+      expect(yield* acquire(["--container", "other"], pinned)).toMatchObject({ code: 0, stderr: "" })
+      expect(yield* acquire([], pinned)).toMatchObject({ code: 0, stderr: "" })
+      expect((yield* requests).map(({ url }) => url)).toEqual([
+        "/api/v1/learning/containers/other/skills",
+        "/api/v1/learning/containers/team/skills?revision=r1"
+      ])
+    }).pipe(withRegistry)
+  )
+
   it.live("as JSON: the snapshot without content, and the status", () =>
     Effect.gen(function* () {
       yield* enqueue(LoopbackRegistry.snapshot(response))
@@ -131,6 +161,18 @@ describe("with AGENT_CONTRACTS_SKILLS_CACHE_DIR", () => {
         /\nstatus: initialized, revision "r1", latest, .*stale, last error UNSUPPORTED_SERVER/
       )
       expect((yield* requests)[1]?.headers["if-none-match"]).toBe(response.etag)
+    }).pipe(withRegistry)
+  )
+
+  // Node never ends making a directory below /proc, so that neither the save nor anything that waits for it does.
+  it.live.runIf(existsSync("/proc/self"))("a save that never ends is given up, and the process ends", () =>
+    Effect.gen(function* () {
+      yield* enqueue(LoopbackRegistry.snapshot(response))
+      const ended = yield* acquire([], {
+        AGENT_CONTRACTS_SKILLS_CACHE_DIR: "/proc/nope",
+        CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "team"
+      })
+      expect(ended.code, `${ended.stdout}${ended.stderr}`).toBe(0)
     }).pipe(withRegistry)
   )
 
@@ -182,6 +224,8 @@ describe("a failure exits with 1, its code on standard error, the status on stan
     readonly handler: LoopbackRegistry.Handler
     readonly code: string
     readonly denied?: boolean
+    readonly args?: ReadonlyArray<string>
+    readonly says?: string
   }> = [
     {
       name: "a server that answers HTML",
@@ -196,7 +240,8 @@ describe("a failure exits with 1, its code on standard error, the status on stan
     {
       name: "a redirect, which is not followed",
       handler: LoopbackRegistry.respond(302, { location: "/elsewhere" }, html),
-      code: "UNSUPPORTED_SERVER"
+      code: "UNSUPPORTED_SERVER",
+      says: `The registry redirected (HTTP status 302); redirects are not followed: give the final URL (container "team").`
     },
     {
       name: "half a body, then the connection breaks",
@@ -256,13 +301,21 @@ describe("a failure exits with 1, its code on standard error, the status on stan
       code: "AUTHENTICATION_FAILED",
       denied: true
     },
-    { name: "a hung server", handler: LoopbackRegistry.stall, code: "TIMEOUT" }
+    { name: "a hung server", handler: LoopbackRegistry.stall, code: "TIMEOUT" },
+    {
+      name: "a hung server, for as long as --timeout says",
+      args: ["--timeout", "0.5"],
+      handler: LoopbackRegistry.stall,
+      code: "TIMEOUT",
+      says: "within 500 ms"
+    }
   ]
-  for (const { code, denied = false, handler, name } of cases) {
+  for (const { args = [], code, denied = false, handler, name, says = "" } of cases) {
     it.live(name, () =>
       Effect.gen(function* () {
         yield* enqueue(handler)
-        const ended = yield* acquire([])
+        const ended = yield* acquire(args)
+        expect(ended.stderr).toContain(says)
         expect(ended).toMatchObject({
           code: 1,
           stdout: denied

@@ -31,9 +31,12 @@ describe("help", () => {
       expect(ended).toMatchObject({ code: 0, stderr: "" })
       expect(ended.stdout).toContain("agent-contracts")
       expect(ended.stdout).toContain("etag")
-      for (const flag of ["wizard", "log-level", "version", "completions "]) {
-        expect(ended.stdout).not.toMatch(new RegExp(`(?:--|-l )${flag}`))
-      }
+      const lines = ended.stdout.split("\n")
+      const naming = (flag: string) => lines.filter((line) => new RegExp(`(?:--|-l )${flag}(?![\\w)])`).test(line))
+      expect([...naming("wizard"), ...naming("log-level")]).toEqual([])
+      // Those of the command itself, and of no command below it.
+      expect(naming("completions")).toHaveLength(1)
+      expect(naming("version")).toHaveLength(1)
     })
   )
 })
@@ -68,7 +71,22 @@ describe("a command that is used wrongly exits with 2, says so on standard error
     { name: "two archives", args: ["skills", "verify", "package.json", "package.json"], says: "package.json" },
     { name: "an archive that does not exist", args: ["skills", "verify", "no-such.zip"], says: "no-such.zip: ENOENT" },
     { name: "an empty path", args: ["skills", "verify", ""], says: 'cannot read "": ENOENT' },
-    { name: "a directory as archive", args: ["skills", "verify", "src"], says: "src" },
+    { name: "a directory as archive", args: ["skills", "verify", "src"], says: "cannot read src: is a directory\n" },
+    {
+      name: "a directory as fixture file",
+      args: ["conformance", "run", "--snapshots", "src"],
+      says: "cannot read src: is no file\n"
+    },
+    {
+      name: "an ETag that cannot be one",
+      args: ["skills", "verify", "package.json", "--etag", "abc"],
+      says: "--etag takes 64 lower-case hex digits"
+    },
+    {
+      name: "a weak ETag",
+      args: ["skills", "verify", "package.json", "--etag", `W/"${"0".repeat(64)}"`],
+      says: "--etag takes 64 lower-case hex digits"
+    },
     {
       name: "a fixture file that does not exist",
       args: ["conformance", "run", "--snapshots", "no.json"],
@@ -83,6 +101,16 @@ describe("a command that is used wrongly exits with 2, says so on standard error
       name: "a fixture file that is not JSON",
       args: ["conformance", "run", "--lifecycle", "LICENSE"],
       says: "not JSON"
+    },
+    {
+      name: "a lifecycle file as snapshot file",
+      args: ["conformance", "run", "--snapshots", "fixtures/lifecycle.v1.json"],
+      says: "fixtures/lifecycle.v1.json is a lifecycle file, not a snapshot file: give it with --lifecycle\n"
+    },
+    {
+      name: "a snapshot file as lifecycle file",
+      args: ["conformance", "run", "--lifecycle", "fixtures/snapshots.v1.json"],
+      says: "fixtures/snapshots.v1.json is a snapshot file, not a lifecycle file: give it with --snapshots\n"
     },
     {
       name: "--revision with several containers",
@@ -104,7 +132,7 @@ describe("a command that is used wrongly exits with 2, says so on standard error
       name: "a blank API key",
       args: ["skills", "acquire", "--container", "a"],
       env: { ...settings, CPK_INTELLIGENCE_API_KEY: " " },
-      says: "INVALID_CONFIG: CPK_INTELLIGENCE_API_KEY"
+      says: "INVALID_CONFIG: CPK_INTELLIGENCE_API_KEY: is empty, or has a space"
     },
     {
       name: "no API URL",
@@ -165,7 +193,29 @@ describe("a command that is used wrongly exits with 2, says so on standard error
       args: ["skills", "acquire", "--container", "a", "--revision", " "],
       env: settings,
       says: "INVALID_CONFIG: --revision: "
-    }
+    },
+    {
+      name: "an empty revision in the environment",
+      args: ["skills", "acquire"],
+      env: {
+        ...settings,
+        CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "a",
+        CPK_INTELLIGENCE_SKILLS_REVISION: ""
+      },
+      says: "; correct it or unset it\n"
+    },
+    {
+      name: "an API URL without its scheme",
+      args: ["skills", "acquire", "--container", "a", "--api-url", "127.0.0.1:4400"],
+      env: settings,
+      says: "INVALID_CONFIG: --api-url: must begin with http:// or https://\n"
+    },
+    ...["0", "-1", "5s"].map((seconds) => ({
+      name: `a timeout of ${seconds}`,
+      args: ["skills", "acquire", "--container", "a", `--timeout=${seconds}`],
+      env: settings,
+      says: "--timeout takes a number of seconds above 0"
+    }))
   ]
   for (const { args, env = {}, name, says } of cases) {
     it.live(name, () =>
