@@ -10,7 +10,7 @@ export const arrows = {
   materialize: { folders: ["archive", "delivery", "publishing"], packages: ["effect", "@effect/platform"] },
   store: {
     folders: ["archive"],
-    packages: ["effect", "@effect/platform", "@effect/sql", "@effect/sql-libsql", "@effect/sql-pg", "@libsql/client"]
+    packages: ["effect", "@effect/platform", "@effect/sql", "@effect/experimental", "@effect/sql-pg", "@libsql/client"]
   },
   registry: {
     folders: ["archive", "delivery", "publishing", "store"],

@@ -35,6 +35,7 @@ export default defineConfig({
           include: ["test/**/*.test.ts"],
           exclude: ["test/bench/**", "test/cli/bundle/**", "test/package/**"],
           provide: { codec: "node" },
+          globalSetup: "test/support/postgresSetup.ts",
           // A bound against hanging only: no test is timed, and machines under load are slow.
           testTimeout: 60_000
         }
@@ -49,7 +50,9 @@ export default defineConfig({
             "test/archive/**/*.test.ts",
             "test/conformance/Snapshot*.test.ts",
             "test/delivery/RegistryBatch.test.ts",
-            "test/delivery/SkillArchive.test.ts"
+            "test/delivery/SkillArchive.test.ts",
+            "test/publishing/SkillBundle.test.ts",
+            "test/publishing/SkillPackage.test.ts"
           ],
           provide: { codec: "portable" },
           testTimeout: 60_000

@@ -5,9 +5,9 @@
  * @module
  */
 
-/** The CRC-32 of `bytes`, unsigned. */
-export const crc32 = (bytes: Uint8Array): number => {
-  let crc = 0xffffffff
+/** The CRC-32 of `bytes`, unsigned; behind other bytes with that CRC-32 where `previous` is given. */
+export const crc32 = (bytes: Uint8Array, previous = 0): number => {
+  let crc = ~previous
   for (const byte of bytes) crc = (crc >>> 8) ^ (table[(crc ^ byte) & 0xff] ?? 0)
   return ~crc >>> 0
 }

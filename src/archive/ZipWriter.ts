@@ -5,10 +5,10 @@
  * @module
  */
 import { Effect } from "effect"
-import { deflateSync } from "fflate"
-import { sliceBytes, yieldToEventLoop } from "#codec"
+import { Deflate, deflateSync } from "fflate"
 import * as ArchivePath from "./ArchivePath.js"
 import { crc32 } from "./Crc32.js"
+import * as Pace from "./Pace.js"
 
 export interface ZipFile {
   /** A relative path; see `ArchivePath.isRelative`. */
@@ -30,10 +30,19 @@ export interface ZipFile {
  * const archive = ZipWriter.write([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
  * ```
  */
-export const write = (files: ReadonlyArray<ZipFile>): Uint8Array => assemble(sortByPath(files).map(makeEntry))
+export const write = (files: ReadonlyArray<ZipFile>): Uint8Array =>
+  assemble(
+    sortByPath(files).map((file) => {
+      const steps = makeEntry(file)
+      for (;;) {
+        const step = steps.next()
+        if (step.done) return step.value
+      }
+    })
+  )
 
 /**
- * The same archive, packed file by file, between which the event loop runs its other work and where the effect can be
+ * The same archive, packed in slices between which the event loop runs its other work and where the effect can be
  * interrupted. The bytes of the files must not change while this runs.
  *
  * @example
@@ -47,17 +56,19 @@ export const write = (files: ReadonlyArray<ZipFile>): Uint8Array => assemble(sor
  */
 export const pack = Effect.fnUntraced(function* (files: ReadonlyArray<ZipFile>) {
   const entries: Array<Entry> = []
-  let work = 0
+  const pace = Pace.make(packedSliceBytes)
   for (const file of sortByPath(files)) {
-    work += fileCost + file.bytes.length
-    if (work > sliceBytes) {
-      work = fileCost + file.bytes.length
-      yield* yieldToEventLoop
-    }
-    entries.push(makeEntry(file))
+    const steps = makeEntry(file)
+    let step = steps.next()
+    for (; !step.done; step = steps.next()) yield* pace(step.value)
+    entries.push(step.value)
+    yield* pace(fileCost)
   }
   return assemble(entries)
 })
+
+/** Bytes deflated between two turns of the event loop: some ten milliseconds of work. */
+const packedSliceBytes = 256 * 1024
 
 /** What a file costs beside its bytes, in bytes deflated: a thousand empty files are work too. */
 const fileCost = 4 * 1024
@@ -133,9 +144,20 @@ interface Entry {
 
 const encoder = new TextEncoder()
 
-const makeEntry = ({ bytes, path }: ZipFile): Entry => {
+/** Yields the number of bytes that a step took. */
+function* makeEntry({ bytes, path }: ZipFile): Generator<number, Entry> {
   const name = encoder.encode(path)
-  const compressed = deflateSync(bytes, deflateOptions)
+  let crc = 0
+  const chunks: Array<Uint8Array> = []
+  const deflate = bytes.length > chunkBytes ? new Deflate(deflateOptions, (chunk) => chunks.push(chunk)) : undefined
+  for (let start = 0; start < bytes.length; start += chunkBytes) {
+    const chunk = bytes.subarray(start, start + chunkBytes)
+    crc = crc32(chunk, crc)
+    if (deflate === undefined) chunks.push(deflateSync(chunk, deflateOptions))
+    else deflate.push(chunk, start + chunkBytes >= bytes.length)
+    yield chunk.length
+  }
+  const compressed = concat(chunks)
   const isSmaller = compressed.length < bytes.length
   return {
     path,
@@ -144,8 +166,21 @@ const makeEntry = ({ bytes, path }: ZipFile): Entry => {
     method: isSmaller ? deflated : stored,
     data: isSmaller ? compressed : bytes,
     size: bytes.length,
-    crc: crc32(bytes)
+    crc
   }
+}
+
+/** Longer files are deflated in chunks of this size. Part of the canonical form: other chunks give other bytes. */
+const chunkBytes = 256 * 1024
+
+const concat = (chunks: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const bytes = new Uint8Array(chunks.reduce((total, chunk) => total + chunk.length, 0))
+  let at = 0
+  for (const chunk of chunks) {
+    bytes.set(chunk, at)
+    at += chunk.length
+  }
+  return bytes
 }
 
 const checkPaths = (sorted: ReadonlyArray<Entry>): void => {

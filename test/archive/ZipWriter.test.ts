@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Exit, Fiber } from "effect"
 import * as fc from "fast-check"
 import * as ArchivePath from "../../src/archive/ArchivePath.js"
+import { crc32 } from "../../src/archive/Crc32.js"
 import * as Digest from "../../src/archive/Digest.js"
 import * as ZipReader from "../../src/archive/ZipReader.js"
 import * as ZipWriter from "../../src/archive/ZipWriter.js"
@@ -80,6 +81,40 @@ describe("write", () => {
       "62739904abfb1fe4259ce94b90a99202b157d16d49e6943f56d3fae36a26c98a"
     )
   })
+
+  const large: ReadonlyArray<ZipWriter.ZipFile> = [
+    { path: "text", bytes: utf8("Guten Tag. ".repeat(100_000)) },
+    {
+      path: "noise",
+      bytes: Uint8Array.from({ length: 600_000 }, (_, index) => Math.imul(index, index * 31 + 7) >>> 13)
+    }
+  ]
+
+  it.effect("gives bytes that are fixed for good of files that are deflated in chunks, packed in turns too", () =>
+    Effect.gen(function* () {
+      const archive = ZipWriter.write(large)
+      expect(Digest.sha256HexSync(archive)).toBe("81e8b316cfd1f9e32daed94007118776d7708abd485c3ce00a7d10714447068d")
+      expect(Digest.sha256HexSync(yield* ZipWriter.pack(large))).toBe(
+        "81e8b316cfd1f9e32daed94007118776d7708abd485c3ce00a7d10714447068d"
+      )
+      expect(Digest.sha256HexSync(yield* ZipWriter.pack(sample))).toBe(Digest.sha256HexSync(ZipWriter.write(sample)))
+      const entries = yield* ZipReader.read(archive, { ...limits, archiveBytes: 1 << 21, decodedBytes: 1 << 21 })
+      expect(entries.map(({ bytes }) => Digest.sha256HexSync(bytes))).toEqual(
+        large.toReversed().map(({ bytes }) => Digest.sha256HexSync(bytes))
+      )
+      // Others read it by its CRC-32.
+      const [noise] = yield* ZipReader.readMembers(archive, { archiveBytes: 1 << 21, entries: 2 })
+      expect(noise?.crc).toBe(crc32(large[1]?.bytes ?? new Uint8Array(0)))
+    })
+  )
+
+  it.effect("lets other work run while it packs, and can be interrupted", () =>
+    Effect.gen(function* () {
+      const fiber = yield* Effect.fork(ZipWriter.pack(large))
+      yield* Effect.yieldNow()
+      expect(Exit.isInterrupted(yield* Fiber.interrupt(fiber))).toBe(true)
+    })
+  )
 
   it.each(["../a", "/a", "a\\b", "a//b", "", "a/", "\ud800"])("refuses the unsafe path %j", (unsafe) => {
     expect(() => ZipWriter.write([{ path: unsafe, bytes: new Uint8Array(0) }])).toThrow("ZipWriter: unsafe path")

@@ -47,10 +47,14 @@ export const intercept = (fs: FileSystem.FileSystem, around: Around): FileSystem
   ...fs,
   makeDirectory: (...args) => around("makeDirectory", fs.makeDirectory(...args)),
   readDirectory: (...args) => around("readDirectory", fs.readDirectory(...args)),
+  link: (...args) => around("link", fs.link(...args)),
   readFile: (...args) => around("readFile", fs.readFile(...args)),
+  readLink: (...args) => around("readLink", fs.readLink(...args)),
+  realPath: (...args) => around("realPath", fs.realPath(...args)),
   remove: (...args) => around("remove", fs.remove(...args)),
   rename: (...args) => around("rename", fs.rename(...args)),
   stat: (...args) => around("stat", fs.stat(...args)),
+  utimes: (...args) => around("utimes", fs.utimes(...args)),
   writeFile: (...args) => around("writeFile", fs.writeFile(...args)),
   open: (...args) =>
     Effect.acquireRelease(around("open", fs.open(...args)), () => Effect.orDie(around("close", Effect.void))).pipe(

@@ -1,0 +1,265 @@
+/**
+ * A directory's files, with links refused on the way before each step (contract, Materialization).
+ *
+ * The platform's file system follows links, and has no call that works below an open directory. So before each step the
+ * real path of the directory that it works in is compared with its own: a link that is there by then is refused. One that
+ * another writer of the directory puts there between the comparison and the step is not seen; a random staging name leaves
+ * little to aim at.
+ *
+ * Every step is uninterruptible: the platform does not take back a system call, and one that ends after its files were
+ * cleaned up would leave something behind. Between two steps an interruption takes effect.
+ *
+ * @module
+ */
+import { FileSystem, Path } from "@effect/platform"
+import { isPlatformError, type PlatformError } from "@effect/platform/Error"
+import { Data, Effect, Option } from "effect"
+import * as Digest from "../archive/Digest.js"
+import { MaterializeError, platformReason } from "./MaterializeError.js"
+import { reservedPrefix } from "./TargetDirectory.js"
+
+/** A link is on the way to `path`, or at it. */
+export class LinkRefused extends Data.TaggedError("LinkRefused")<{ readonly path: string }> {}
+
+export type Kind = "absent" | "link" | "file" | "directory" | "other"
+
+export type ConfinedFiles = ReturnType<typeof make>
+
+/** The content that a directory is held to: file by name, or a directory in it. */
+export type Tree = ReadonlyMap<string, Tree | TreeFile>
+
+export interface TreeFile {
+  readonly size: number
+  readonly sha256: string
+}
+
+/** Between two of these a write can be interrupted. */
+const writeBytes = 1024 * 1024
+
+export const temporaryPrefix = `${reservedPrefix}.tmp-`
+
+const isNotFound = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"
+
+/**
+ * Opens a directory: none when it is absent and `create` is false. Below `within`, by default the directory's parent, no
+ * component of its path may be a link; what is above is the caller's own.
+ */
+export const open = Effect.fnUntraced(
+  function* (options: { readonly directory: string; readonly within: string | undefined; readonly create: boolean }) {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    const absolute = path.resolve(options.directory)
+    const trusted = path.resolve(options.within ?? path.dirname(absolute))
+    const below = path.relative(trusted, absolute)
+    if (below === "" || below.split(path.sep)[0] === ".." || path.isAbsolute(below)) {
+      return yield* new MaterializeError({ path: "", reason: "outside" })
+    }
+
+    const kind = kindOf(fs)
+    let at = trusted
+    let exists = true
+    for (const component of below.split(path.sep)) {
+      at = path.join(at, component)
+      const found = yield* kind(at)
+      if (found === "link") return yield* new MaterializeError({ path: "", reason: "link" })
+      exists = found !== "absent"
+      if (!exists) break
+      if (found !== "directory") return yield* new MaterializeError({ path: "", reason: "type" })
+    }
+    if (!exists) {
+      if (!options.create) return Option.none()
+      yield* Effect.uninterruptible(fs.makeDirectory(absolute, { recursive: true, mode: 0o755 }))
+    }
+    const root = yield* fs.realPath(absolute)
+    if (root !== path.join(yield* fs.realPath(trusted), below)) {
+      return yield* new MaterializeError({ path: "", reason: "link" })
+    }
+    return Option.some(make(fs, path, root))
+  },
+  Effect.catchTags({ SystemError: directoryError, BadArgument: directoryError })
+)
+
+function directoryError(error: PlatformError) {
+  return new MaterializeError({ path: "", reason: platformReason(error) })
+}
+
+/** A file that cannot be closed, which is a defect of the platform's: a disk that is full may say so only then. */
+const withClosing = Effect.catchSomeDefect((defect) =>
+  isPlatformError(defect) ? Option.some(Effect.fail(defect)) : Option.none()
+)
+
+/** What is at a path, its last component not followed. The platform has no `lstat`: only a link can be read as one. */
+const kindOf = (fs: FileSystem.FileSystem) =>
+  Effect.fnUntraced(function* (at: string): Effect.fn.Return<Kind, PlatformError> {
+    const link = yield* Effect.either(fs.readLink(at))
+    if (link._tag === "Right") return "link"
+    if (isNotFound(link.left)) return "absent"
+    const { type } = yield* fs.stat(at)
+    return type === "File" ? "file" : type === "Directory" ? "directory" : "other"
+  })
+
+const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
+  const kindAt = kindOf(fs)
+
+  /** The place of a path that is given by its components below the root. */
+  const place = (components: ReadonlyArray<string>) => path.join(root, ...components)
+  const show = (components: ReadonlyArray<string>) => components.join("/")
+  const parent = (components: ReadonlyArray<string>) => components.slice(0, -1)
+
+  /** No component of a directory's path is a link. */
+  const guard = Effect.fnUntraced(function* (directory: ReadonlyArray<string>) {
+    const at = place(directory)
+    if ((yield* fs.realPath(at)) !== at) return yield* new LinkRefused({ path: show(directory) })
+  })
+
+  const step = <A>(directory: ReadonlyArray<string>, effect: Effect.Effect<A, PlatformError>) =>
+    Effect.uninterruptible(Effect.zipRight(guard(directory), effect))
+
+  const kind = Effect.fnUntraced(function* (components: ReadonlyArray<string>) {
+    yield* guard(parent(components))
+    return yield* kindAt(place(components))
+  })
+
+  const list = (directory: ReadonlyArray<string>) => step(directory, fs.readDirectory(place(directory)))
+
+  /** At most `limit` bytes of a regular file in a directory that was looked at; none when it is longer, or else. */
+  const readRegular = Effect.fnUntraced(
+    function* (components: ReadonlyArray<string>, limit: number) {
+      // Opening a pipe would wait for a writer, and a device has no end.
+      if ((yield* kindAt(place(components))) !== "file") return Option.none()
+      const handle = yield* fs.open(place(components))
+      const size = Number((yield* handle.stat).size)
+      if (size > limit) return Option.none()
+      // One byte more, to see that it does not grow meanwhile.
+      const bytes = new Uint8Array(size + 1)
+      let length = 0
+      while (length < bytes.length) {
+        const count = Number(yield* Effect.uninterruptible(handle.read(bytes.subarray(length))))
+        if (count === 0) break
+        length += count
+      }
+      return length > size ? Option.none() : Option.some(bytes.subarray(0, length))
+    },
+    Effect.scoped,
+    withClosing
+  )
+
+  const read = (components: ReadonlyArray<string>, limit: number) =>
+    Effect.zipRight(guard(parent(components)), readRegular(components, limit))
+
+  const makeDirectory = (components: ReadonlyArray<string>, mode: number) =>
+    step(parent(components), fs.makeDirectory(place(components), { mode }))
+
+  /** Writes a file that must not be there. Exclusive, so that a link planted under its name is not followed either. */
+  const write = Effect.fnUntraced(
+    function* (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) {
+      yield* guard(parent(components))
+      const handle = yield* fs.open(place(components), { flag: "wx", mode })
+      for (let start = 0; start < bytes.length; start += writeBytes) {
+        // A write that is under way when its file is closed could land in the next file with that descriptor.
+        yield* Effect.uninterruptible(handle.writeAll(bytes.subarray(start, start + writeBytes)))
+      }
+      yield* Effect.uninterruptible(handle.sync)
+    },
+    Effect.scoped,
+    withClosing
+  )
+
+  /** Makes an entry's new name survive a power failure, on systems that can sync a directory. */
+  const syncDirectory = (directory: ReadonlyArray<string>) =>
+    Effect.flatMap(fs.open(place(directory)), (handle) => handle.sync).pipe(
+      Effect.scoped,
+      Effect.exit,
+      Effect.uninterruptible
+    )
+
+  /** Whether a rename that failed was done all the same, as can be on a network's file system. */
+  const wasRenamed = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
+    Effect.zipWith(kind(from), kind(to), (left, arrived) => left === "absent" && arrived !== "absent")
+
+  const rename = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
+    guard(parent(from)).pipe(
+      Effect.zipRight(step(parent(to), fs.rename(place(from), place(to)))),
+      Effect.catchAll((error) =>
+        Effect.flatMap(wasRenamed(from, to), (renamed) => (renamed ? Effect.void : Effect.fail(error)))
+      ),
+      Effect.zipLeft(syncDirectory(parent(to))),
+      Effect.uninterruptible
+    )
+
+  const removeFile = (components: ReadonlyArray<string>) => step(parent(components), fs.remove(place(components)))
+
+  /** Removes a directory and what is in it, step by step; a link in it is removed, and what it leads to stays. */
+  const removeTree: (directory: ReadonlyArray<string>) => Effect.Effect<void, PlatformError | LinkRefused> =
+    Effect.fnUntraced(function* (directory) {
+      for (const name of yield* list(directory)) {
+        const entry = [...directory, name]
+        if ((yield* kind(entry)) === "directory") yield* removeTree(entry)
+        else yield* removeFile(entry)
+      }
+      // Empty by now; the platform removes no directory but recursively.
+      yield* step(parent(directory), fs.remove(place(directory), { recursive: true }))
+    })
+
+  /** Replaces a file of the root whole or not at all. */
+  const replace = (name: string, bytes: Uint8Array) => {
+    const temporary = [`${temporaryPrefix}${crypto.randomUUID()}`]
+    return write(temporary, bytes, 0o644).pipe(
+      Effect.zipRight(rename(temporary, [name])),
+      Effect.onError(() => Effect.ignore(removeFile(temporary)))
+    )
+  }
+
+  const fileMatches = Effect.fnUntraced(function* (components: ReadonlyArray<string>, { sha256, size }: TreeFile) {
+    const bytes = yield* readRegular(components, size)
+    return Option.isSome(bytes) && bytes.value.length === size && (yield* Digest.sha256Hex(bytes.value)) === sha256
+  })
+
+  /**
+   * Whether a directory holds exactly these files, byte for byte, and nothing else. The way is looked at once for each
+   * directory: there may be thousands of files, and nothing is written.
+   */
+  const matches: (directory: ReadonlyArray<string>, tree: Tree) => Effect.Effect<boolean, PlatformError | LinkRefused> =
+    Effect.fnUntraced(function* (directory, tree) {
+      const names = yield* list(directory)
+      if (names.length !== tree.size) return false
+      for (const name of names) {
+        const expected = tree.get(name)
+        const entry = [...directory, name]
+        if (expected === undefined) return false
+        if ("sha256" in expected) {
+          if (!(yield* fileMatches(entry, expected))) return false
+        } else if ((yield* kindAt(place(entry))) !== "directory" || !(yield* matches(entry, expected))) return false
+      }
+      return true
+    })
+
+  /** Sets a file's times, so that others see that its writer is alive. */
+  const touch = Effect.fnUntraced(function* (name: string, seconds: number) {
+    yield* step([], fs.utimes(place([name]), seconds, seconds))
+  })
+
+  const modified = Effect.fnUntraced(function* (name: string) {
+    const { mtime } = yield* fs.stat(place([name]))
+    return Option.match(mtime, { onNone: () => 0, onSome: (mtime) => mtime.getTime() })
+  })
+
+  /** Gives a file a second name, unless there is something with that name. */
+  const link = (from: string, to: string) => step([], fs.link(place([from]), place([to])))
+
+  return {
+    kind,
+    link,
+    list,
+    makeDirectory,
+    matches,
+    modified,
+    read,
+    removeFile,
+    removeTree,
+    rename,
+    replace,
+    touch,
+    write
+  } as const
+}

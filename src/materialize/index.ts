@@ -1,0 +1,6 @@
+export * as Marker from "./Marker.js"
+export * as MaterializeError from "./MaterializeError.js"
+export * as MaterializeReport from "./MaterializeReport.js"
+export * as MaterialSkill from "./MaterialSkill.js"
+export * as SkillMaterializer from "./SkillMaterializer.js"
+export * as TargetDirectory from "./TargetDirectory.js"

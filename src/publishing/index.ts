@@ -1,0 +1,6 @@
+export * as Frontmatter from "./Frontmatter.js"
+export * as Policy from "./Policy.js"
+export * as SkillBundle from "./SkillBundle.js"
+export * as SkillPackage from "./SkillPackage.js"
+export * as Upload from "./Upload.js"
+export * as UploadProblem from "./UploadProblem.js"

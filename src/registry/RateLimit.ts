@@ -1,0 +1,55 @@
+/**
+ * How often a key may ask. Per server: several servers behind a balancer each allow the rate.
+ *
+ * @module
+ */
+import { Clock, Duration, Effect, Schema } from "effect"
+
+/** At most `requests` at once, and as many again every `per`. */
+export interface Rate {
+  readonly requests: number
+  readonly per: Duration.DurationInput
+}
+
+/** The key asks too often. The same request is welcome after `retryAfterSeconds`. */
+export class RateLimited extends Schema.TaggedError<RateLimited>()("RATE_LIMITED", {
+  retryAfterSeconds: Schema.Number
+}) {
+  override get message(): string {
+    return `This key asks too often. Ask again in ${this.retryAfterSeconds} s.`
+  }
+}
+
+/** Takes one request of a key, or fails. Holds a number for each key that it has seen. */
+export type RateLimit = (keyId: string) => Effect.Effect<void, RateLimited>
+
+/**
+ * A limit that every key has for itself.
+ *
+ * The generic cell rate algorithm: a key's `due` is when all it has asked so far would have been asked at an even rate.
+ *
+ * @example
+ * ```ts
+ * import { Effect } from "effect"
+ * import * as RateLimit from "./RateLimit.js"
+ *
+ * const take = RateLimit.make({ requests: 1, per: "1 minute" })
+ * Effect.runPromise(Effect.flip(Effect.zipRight(take("a"), take("a")))).then(console.log) // RATE_LIMITED, in 60 s
+ * ```
+ */
+export const make = ({ per, requests }: Rate): RateLimit => {
+  const span = Duration.toMillis(per)
+  const interval = span / requests
+  const due = new Map<string, number>()
+  return (keyId) =>
+    Clock.clockWith((clock) => {
+      const now = clock.unsafeCurrentTimeMillis()
+      // A clock that was set back must not lock a key out for as long as it went back.
+      const before = Math.min(Math.max(due.get(keyId) ?? now, now), now + span)
+      const early = before + interval - span - now
+      // Sums of fractions come out a little off.
+      const isEarly = early > 0.001
+      due.set(keyId, isEarly ? before : before + interval)
+      return isEarly ? new RateLimited({ retryAfterSeconds: Math.ceil(early / 1000) }) : Effect.void
+    })
+}

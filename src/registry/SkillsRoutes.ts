@@ -1,0 +1,139 @@
+/**
+ * The publishing surface over HTTP: uploads, lists, downloads and deletions of skills (contract, Registry server).
+ *
+ * @module
+ */
+import { HttpApiBuilder, HttpServerRequest, HttpServerResponse } from "@effect/platform"
+import { Effect } from "effect"
+import type { Policy } from "../publishing/Policy.js"
+import * as SkillBundle from "../publishing/SkillBundle.js"
+import * as SkillPackage from "../publishing/SkillPackage.js"
+import { requireScope } from "./Authentication.js"
+import { slices } from "./DeliveryRoutes.js"
+import * as MultipartForm from "./MultipartForm.js"
+import * as Refusal from "./Refusal.js"
+import { Registry } from "./Registry.js"
+import { RegistryHttpApi } from "./RegistryHttpApi.js"
+import * as RequestBody from "./RequestBody.js"
+import * as SkillsHttpApi from "./SkillsHttpApi.js"
+
+/** How many uploads are in memory at once; each is up to `MultipartForm.maximumBytes`, and a few times that while it is packed. */
+const concurrentUploads = 4
+
+const answered = <A, R>(
+  effect: Effect.Effect<A, Refusal.Failure, R>
+): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
+  Effect.catchAll(effect, (failure) => Effect.succeed(Refusal.skillsAnswer(failure)))
+
+/** `/v1/skills`. Uploads are held to `policy`. */
+export const skills = (policy: Policy) =>
+  HttpApiBuilder.group(RegistryHttpApi, "skills", (handlers) =>
+    Effect.gen(function* () {
+      const registry = yield* Registry
+      const uploads = yield* Effect.makeSemaphore(concurrentUploads)
+
+      const readUpload = Effect.gen(function* () {
+        const { headers } = yield* HttpServerRequest.HttpServerRequest
+        const body = yield* RequestBody.read(MultipartForm.maximumBytes)
+        const { fields, files } = yield* MultipartForm.parse(body, headers["content-type"])
+        return { title: fields.get("display_name") ?? null, bundle: yield* SkillBundle.fromFiles(files, { policy }) }
+      })
+      /** Reads an upload when its turn has come, and keeps its place until it is stored. */
+      const uploading = <A, E, R>(
+        store: (upload: Effect.Effect.Success<typeof readUpload>) => Effect.Effect<A, E, R>
+      ) => uploads.withPermits(1)(Effect.flatMap(readUpload, store))
+      const publisher = requireScope("publish")
+
+      return handlers
+        .handleRaw("createSkill", () =>
+          Effect.gen(function* () {
+            const key = yield* publisher
+            return yield* uploading(({ bundle, title }) =>
+              Effect.map(
+                registry.createSkill({ displayTitle: title, bundle, keyId: key.id }),
+                ({ skill }): typeof SkillsHttpApi.SkillBody.Type => ({
+                  ...SkillsHttpApi.skillBody(skill),
+                  ...warningsOf(bundle)
+                })
+              )
+            )
+          }).pipe(answered)
+        )
+        .handleRaw("listSkills", ({ urlParams }) =>
+          Effect.gen(function* () {
+            yield* publisher
+            const { items, nextPage } = yield* registry.listSkills(urlParams)
+            return { data: items.map(SkillsHttpApi.skillBody), next_page: nextPage }
+          }).pipe(answered)
+        )
+        .handleRaw("getSkill", ({ path }) =>
+          publisher.pipe(
+            Effect.zipRight(registry.getSkill(path.skillId)),
+            Effect.map(SkillsHttpApi.skillBody),
+            answered
+          )
+        )
+        .handleRaw("deleteSkill", ({ path }) =>
+          publisher.pipe(
+            Effect.zipRight(registry.deleteSkill(path.skillId)),
+            Effect.as({ id: path.skillId, type: "skill_deleted" } as const),
+            answered
+          )
+        )
+        .handleRaw("createVersion", ({ path }) =>
+          Effect.gen(function* () {
+            const key = yield* publisher
+            // Before the upload is read: it would be in vain.
+            yield* registry.getSkill(path.skillId)
+            return yield* uploading(({ bundle }) =>
+              Effect.map(
+                registry.addVersion({ skillId: path.skillId, bundle, keyId: key.id }),
+                (version): typeof SkillsHttpApi.SkillVersionBody.Type => ({
+                  ...SkillsHttpApi.skillVersionBody(version),
+                  ...warningsOf(bundle)
+                })
+              )
+            )
+          }).pipe(answered)
+        )
+        .handleRaw("listVersions", ({ path, urlParams }) =>
+          Effect.gen(function* () {
+            yield* publisher
+            const { items, nextPage } = yield* registry.listVersions(path.skillId, urlParams)
+            return { data: items.map(SkillsHttpApi.skillVersionBody), next_page: nextPage }
+          }).pipe(answered)
+        )
+        .handleRaw("getVersion", ({ path }) =>
+          publisher.pipe(
+            Effect.zipRight(registry.getVersion(path.skillId, path.version)),
+            Effect.map(SkillsHttpApi.skillVersionBody),
+            answered
+          )
+        )
+        .handleRaw("deleteVersion", ({ path }) =>
+          publisher.pipe(
+            Effect.zipRight(registry.deleteVersion(path.skillId, path.version)),
+            Effect.map(({ id }) => ({ id, type: "skill_version_deleted" }) as const),
+            answered
+          )
+        )
+        .handleRaw("downloadVersion", ({ path }) =>
+          Effect.gen(function* () {
+            yield* publisher
+            const { name } = yield* registry.getVersion(path.skillId, path.version)
+            const { bytes, sha256 } = yield* registry.versionArchive(path.skillId, path.version)
+            return HttpServerResponse.stream(slices(bytes), {
+              contentType: "application/zip",
+              contentLength: bytes.length,
+              headers: {
+                [SkillPackage.digestHeader]: sha256,
+                // A name is lower-case letters, digits and hyphens by the rules, and nothing else may stand in a header.
+                "content-disposition": `attachment; filename="${name.replace(/[^a-z0-9-]/g, "_")}.zip"`
+              }
+            })
+          }).pipe(answered)
+        )
+    })
+  )
+
+const warningsOf = ({ warnings }: SkillBundle.SkillBundle) => (warnings.length === 0 ? {} : { warnings })

@@ -1,0 +1,6 @@
+export * as Registry from "./Registry.js"
+export * as RegistryError from "./RegistryError.js"
+export * as RegistryHttpApi from "./RegistryHttpApi.js"
+export * as RegistryModel from "./RegistryModel.js"
+export * as RegistryServer from "./RegistryServer.js"
+export * as SkillsHttpApi from "./SkillsHttpApi.js"

@@ -1,0 +1,130 @@
+/**
+ * The embedded database: a libSQL file, and the lock by which one process owns it.
+ *
+ * @module
+ */
+import * as Reactivity from "@effect/experimental/Reactivity"
+import { FileSystem, Path } from "@effect/platform"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { SqlError } from "@effect/sql/SqlError"
+import * as Statement from "@effect/sql/Statement"
+import type { Client } from "@libsql/client/sqlite3"
+import { Effect, Layer } from "effect"
+import * as LibsqlConnection from "./LibsqlConnection.js"
+import { DatabaseError, DatabaseInUse, importDriver, reasonOf } from "./StoreError.js"
+
+const cannotOpen = (error: unknown) => new DatabaseError({ problem: "open", reason: reasonOf(error) })
+
+/**
+ * How long the driver itself waits for a lock, in milliseconds. It holds up the event loop meanwhile; what is longer is
+ * waited for outside it.
+ */
+const driverTimeout = 10
+
+/**
+ * The embedded database: the file `registry.db` in a directory that is made on the first start, both for this user only
+ * (0700, 0600). Fails with `DATABASE_IN_USE` while another process, or another layer of this one, owns the directory.
+ *
+ * The directory is owned through a lock on the file `registry.lock` in it. The system gives it back when the process ends,
+ * however that happens, so it is never stale. Copies of both files may be taken with SQLite's own tools while this runs;
+ * do not read `registry.lock` from this process, which would give up the lock. One connection, write-ahead log; a statement
+ * is on disk when it has succeeded.
+ *
+ * @example
+ * ```ts
+ * import { NodeContext } from "@effect/platform-node"
+ * import { Layer } from "effect"
+ * import { Database } from "effect-agent-contracts/store"
+ *
+ * export const layer = Layer.provide(Database.layerLibsql({ directory: "/var/lib/registry" }), NodeContext.layer)
+ * ```
+ */
+export const layerLibsql = (options: {
+  readonly directory: string
+}): Layer.Layer<SqlClient.SqlClient, DatabaseInUse | DatabaseError, FileSystem.FileSystem | Path.Path> =>
+  Layer.scoped(
+    SqlClient.SqlClient,
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const { createClient } = yield* importDriver(() => import("@libsql/client/sqlite3"))
+      const inDirectory = (name: string) => path.join(options.directory, name)
+
+      yield* Effect.mapError(fs.makeDirectory(options.directory, { recursive: true, mode: 0o700 }), cannotOpen)
+
+      const open = Effect.fnUntraced(function* (file: string, pragmas: ReadonlyArray<string>) {
+        const url = yield* Effect.orDie(path.toFileUrl(file))
+        return yield* Effect.tryPromise({
+          try: async () => {
+            const client = createClient({ url: url.href, concurrency: 1, timeout: driverTimeout })
+            try {
+              for (const pragma of pragmas) await client.execute(`PRAGMA ${pragma}`)
+              return client
+            } catch (cause) {
+              client.close()
+              throw cause
+            }
+          },
+          catch: (cause) => new SqlError({ cause, message: "The file cannot be opened" })
+        })
+      }, Effect.uninterruptible)
+
+      // The driver would make files that everybody can read. Only where there is none: to close a file that this process
+      // has locked would give up the lock.
+      const create = (name: string) =>
+        Effect.scoped(fs.open(inDirectory(name), { flag: "wx", mode: 0o600 })).pipe(
+          Effect.catchIf(
+            (error) => error._tag === "SystemError" && error.reason === "AlreadyExists",
+            () => Effect.void
+          ),
+          Effect.mapError(cannotOpen),
+          Effect.as(inDirectory(name))
+        )
+
+      const lock = yield* create("registry.lock")
+      // Nothing is ever written to it, so it needs no journal beside it.
+      yield* own(open(lock, ["journal_mode = MEMORY"]), options.directory)
+
+      const file = yield* create("registry.db")
+      const connection = LibsqlConnection.make(
+        open(file, ["journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"])
+      )
+      yield* Effect.addFinalizer(() => connection.close)
+      yield* Effect.mapError(connection.executeRaw("SELECT count(*) FROM sqlite_schema", []), cannotOpen)
+
+      const turn = yield* Effect.makeSemaphore(1)
+      return yield* SqlClient.make({
+        acquirer: Effect.uninterruptibleMask((restore) =>
+          restore(turn.take(1)).pipe(Effect.zipRight(Effect.addFinalizer(() => turn.release(1))), Effect.as(connection))
+        ),
+        beginTransaction: LibsqlConnection.begin,
+        commit: LibsqlConnection.commit,
+        rollback: LibsqlConnection.rollback,
+        compiler: Statement.makeCompilerSqlite(),
+        spanAttributes: [["db.system.name", "sqlite"]]
+      })
+    })
+  ).pipe(Layer.provide(Reactivity.layer))
+
+/** Holds a write lock on a file of its own: the system gives it back also when this process is killed. */
+const own = (open: Effect.Effect<Client, SqlError>, directory: string) =>
+  Effect.acquireRelease(
+    Effect.flatMap(open, (client) =>
+      Effect.tryPromise({
+        try: () => client.transaction("write"),
+        catch: (cause) => new SqlError({ cause, message: "The lock cannot be taken" })
+      }).pipe(
+        Effect.map((lock) => ({ client, lock })),
+        Effect.onError(() => Effect.sync(() => client.close()))
+      )
+    ),
+    ({ client, lock }) =>
+      Effect.sync(() => {
+        lock.close()
+        client.close()
+      })
+  ).pipe(
+    Effect.mapError((error) =>
+      reasonOf(error) === "SQLITE_BUSY" ? new DatabaseInUse({ directory }) : cannotOpen(error)
+    )
+  )

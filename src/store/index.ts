@@ -1,0 +1,2 @@
+export * as BlobStore from "./BlobStore.js"
+export * as Database from "./Database.js"

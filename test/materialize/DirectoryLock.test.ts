@@ -1,0 +1,107 @@
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, type Scope } from "effect"
+import { assertSettled, pass, prepare, temporaryDirectory, withTimePassing } from "../support/Materializations.js"
+
+const behaviour = (
+  name: string,
+  program: (place: { readonly directory: string; readonly lock: string }) => Effect.Effect<void, unknown, Scope.Scope>
+) =>
+  it.scopedLive(name, () =>
+    Effect.gen(function* () {
+      const directory = join(yield* temporaryDirectory, "skills")
+      yield* prepare(directory)
+      yield* program({ directory, lock: join(directory, ".materialized.lock") })
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+describe("the lock of a skills directory", () => {
+  behaviour("is gone after a pass", ({ directory }) =>
+    Effect.gen(function* () {
+      const held: Array<string> = []
+      yield* pass(directory, (operation, effect) =>
+        Effect.suspend(() => {
+          if (operation === "makeDirectory") held.push(readFileSync(join(directory, ".materialized.lock"), "utf8"))
+          return effect
+        })
+      )
+      assert.match(held[0] ?? "", /^[0-9a-f-]{36}$/)
+      assert.strictEqual(new Set(held).size, 1)
+      assert.throws(() => readFileSync(join(directory, ".materialized.lock")))
+    })
+  )
+
+  behaviour("is taken over when nobody touches it any longer, whatever its time says", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      for (const [content, time] of [
+        ["of a process that was killed", 0],
+        ["", 1],
+        ["of a clock far ahead", 10_000_000_000]
+      ] as const) {
+        yield* prepare(directory)
+        writeFileSync(lock, content)
+        utimesSync(lock, time, time)
+        yield* withTimePassing(pass(directory))
+        assertSettled(directory, content)
+      }
+    })
+  )
+
+  behaviour("makes a pass give up when its holder is alive and does not end", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      writeFileSync(lock, "held")
+      let touches = 0
+      const error = yield* Effect.flip(
+        withTimePassing(
+          pass(directory, (operation, effect) =>
+            Effect.suspend(() => {
+              if (operation === "realPath") utimesSync(lock, ++touches, touches)
+              return effect
+            })
+          )
+        )
+      )
+      assert.deepInclude({ ...error }, { path: ".materialized.lock", reason: "busy" })
+      assert.strictEqual(
+        error.message,
+        '".materialized.lock" in the skills directory cannot be used: another pass is at work in it.'
+      )
+      assert.strictEqual(readFileSync(lock, "utf8"), "held")
+    })
+  )
+
+  behaviour("is given back when it changed hands while it was taken over", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      writeFileSync(lock, "stale")
+      let renames = 0
+      const afterwards: Array<string> = []
+      yield* withTimePassing(
+        pass(directory, (operation, effect) =>
+          Effect.suspend(() => {
+            if (operation === "rename" && ++renames === 1) writeFileSync(lock, "of another")
+            if (operation === "open" && renames === 1 && afterwards.length === 0) return effect
+            return effect
+          }).pipe(
+            Effect.tap(() => {
+              if (operation === "link") afterwards.push(readFileSync(lock, "utf8"))
+            })
+          )
+        )
+      )
+      assert.deepStrictEqual(afterwards, ["of another"])
+      // In time that one went stale too.
+      assertSettled(directory, "")
+    })
+  )
+
+  behaviour("that is a directory is moved away in time", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      mkdirSync(lock)
+      yield* withTimePassing(pass(directory))
+      yield* pass(directory)
+      assertSettled(directory, "")
+    })
+  )
+})

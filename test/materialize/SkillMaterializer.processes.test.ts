@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { join } from "node:path"
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { build } from "esbuild"
+import {
+  assertSettled,
+  assertWhole,
+  pass,
+  prepare,
+  temporaryDirectory,
+  withTimePassing
+} from "../support/Materializations.js"
+
+/** The program of another process, bundled once so that plain `node` runs it. */
+const bundle = Effect.gen(function* () {
+  const fs = yield* FileSystem.FileSystem
+  const outfile = join(yield* fs.makeTempDirectoryScoped(), "MaterializeProcess.mjs")
+  yield* Effect.promise(() =>
+    build({
+      entryPoints: [join(import.meta.dirname, "../support/MaterializeProcess.ts")],
+      outfile,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      conditions: ["effect-agent-contracts-source"],
+      logLevel: "error"
+    })
+  )
+  return outfile
+})
+
+const start = (program: string, ...args: ReadonlyArray<string | number>) =>
+  Effect.acquireRelease(
+    Effect.sync(() => spawn(process.execPath, [program, ...args.map(String)], { stdio: "ignore" })),
+    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+const exited = (child: ChildProcess) =>
+  Effect.promise(async () => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
+    return child.signalCode ?? child.exitCode
+  })
+
+describe("SkillMaterializer.materialize and other processes", () => {
+  it.scopedLive(
+    "a process that is killed during any operation that writes leaves each skill old, new or restorable, and the next pass repairs it",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* bundle
+        const directory = join(yield* temporaryDirectory, "skills")
+        const states = new Set<string>()
+        let restored = 0
+        for (let killAt = 1; ; killAt++) {
+          yield* prepare(directory)
+          const ending = yield* exited(yield* start(program, directory, "after", killAt))
+          const at = `killed at ${killAt}`
+          for (const [name, state] of Object.entries(assertWhole(directory, at))) states.add(`${name} ${state}`)
+          if (ending === 0) break
+          assert.strictEqual(ending, "SIGKILL")
+          const report = yield* withTimePassing(pass(directory))
+          assert.deepStrictEqual(report.failed, [], at)
+          restored += report.restored.length
+          assertSettled(directory, at)
+        }
+        // Every step was met.
+        for (const state of ["pdf old", "pdf absent", "pdf new", "fresh old", "fresh new", "gone old", "gone new"]) {
+          assert.include([...states], state)
+        }
+        assert.isAbove(restored, 0)
+      }).pipe(Effect.provide(NodeContext.layer)),
+    600_000
+  )
+
+  it.scopedLive(
+    "passes that are killed one after another, each while it cleans up after the one before, leave nothing that the next cannot repair",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* bundle
+        const directory = join(yield* temporaryDirectory, "skills")
+        yield* prepare(directory)
+        for (const [set, killAt] of [
+          ["after", 29],
+          ["before", 17],
+          ["none", 11],
+          ["after", 35],
+          ["before", 40],
+          ["after", 22]
+        ] as const) {
+          // A killed process's lock would hold the next one up.
+          yield* Effect.ignore(
+            Effect.flatMap(FileSystem.FileSystem, (fs) => fs.remove(`${directory}/.materialized.lock`))
+          )
+          assert.strictEqual(
+            yield* exited(yield* start(program, directory, set, killAt)),
+            "SIGKILL",
+            `${set} ${killAt}`
+          )
+        }
+        yield* withTimePassing(pass(directory))
+        assertSettled(directory, "at last")
+      }).pipe(Effect.provide(NodeContext.layer)),
+    600_000
+  )
+
+  it.scopedLive(
+    "processes with different skills that work in one directory at once take turns, and every skill stays whole",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* bundle
+        const directory = join(yield* temporaryDirectory, "skills")
+        yield* prepare(directory)
+        const children = yield* Effect.forEach(["before", "after", "before", "after"], (set) =>
+          start(program, directory, set)
+        )
+        const endings = yield* Effect.forEach(children, exited, { concurrency: "unbounded" })
+        assert.deepStrictEqual(endings, [0, 0, 0, 0])
+        const state = assertWhole(directory, "")
+        assert.include(
+          [
+            { pdf: "old", csv: "old", gone: "old", fresh: "old" },
+            { pdf: "new", csv: "old", gone: "new", fresh: "new" }
+          ].map((one) => JSON.stringify(one)),
+          JSON.stringify(state)
+        )
+        yield* pass(directory)
+        assertSettled(directory, "")
+      }).pipe(Effect.provide(NodeContext.layer)),
+    600_000
+  )
+})

@@ -1,0 +1,97 @@
+/**
+ * Another process on a store: `files`, `libsql` or `postgres`, where it lies, what it does, and optionally the number of
+ * the file-system or database call during which it kills itself, as `SIGKILL` would at any moment.
+ *
+ * `hold` says `ready` and goes on. `put` puts 2,500,000 sevens. `insert` inserts 1, 2 and 3 into `numbers` in one
+ * transaction. `race` inserts 1 to 300 into `numbers`, each for itself and over a connection that owns nothing.
+ */
+import { join } from "node:path"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as SqlClient from "@effect/sql/SqlClient"
+import type { Connection } from "@effect/sql/SqlConnection"
+import { Console, Effect, Layer, Redacted } from "effect"
+import * as BlobStore from "../../src/store/BlobStore.js"
+import * as Database from "../../src/store/Database.js"
+import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
+
+const [kind = "", place = "", action = "", killAt = "0"] = process.argv.slice(2)
+
+/** The calls of the action itself: what it needs to start is not counted. */
+let calls = Number.NaN
+
+const count = <A, E, R>(call: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    calls++
+    if (calls !== Number(killAt)) return call
+    const kill = Effect.sync(() => process.kill(process.pid, "SIGKILL"))
+    // The call has left the process, or is even done, when the process ends.
+    return Effect.fork(call).pipe(
+      Effect.zipRight(Effect.yieldNow()),
+      Effect.zipRight(kill),
+      Effect.zipRight(Effect.never)
+    )
+  })
+
+const platform = Layer.merge(NodeFileSystem.layer, NodePath.layer)
+
+const files = Layer.effect(
+  FileSystem.FileSystem,
+  Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, (_, call) => count(call)))
+).pipe(Layer.provideMerge(platform))
+
+const counted = (connection: Connection): Connection => ({
+  execute: (...args) => count(connection.execute(...args)),
+  executeRaw: (...args) => count(connection.executeRaw(...args)),
+  executeUnprepared: (...args) => count(connection.executeUnprepared(...args)),
+  executeValues: (...args) => count(connection.executeValues(...args)),
+  executeStream: (...args) => connection.executeStream(...args)
+})
+
+const database = Layer.effect(
+  SqlClient.SqlClient,
+  Effect.map(SqlClient.SqlClient, (sql) => Object.assign(sql, { reserve: Effect.map(sql.reserve, counted) }))
+).pipe(
+  Layer.provide(
+    kind === "postgres"
+      ? Database.layerPostgres({ url: Redacted.make(place) })
+      : Layer.provide(Database.layerLibsql({ directory: place }), platform)
+  )
+)
+
+const blobs =
+  kind === "files"
+    ? Layer.provide(BlobStore.layerFiles({ directory: place }), files)
+    : Layer.provide(BlobStore.layerSql, database)
+
+const counting = Effect.sync(() => {
+  calls = 0
+})
+
+const actions: Record<string, Effect.Effect<unknown, unknown>> = {
+  hold: Console.log("ready").pipe(Effect.zipRight(Effect.never), Effect.provide(database)),
+  put: Effect.gen(function* () {
+    const blobs = yield* BlobStore.BlobStore
+    yield* counting
+    yield* blobs.put(new Uint8Array(2_500_000).fill(7))
+  }).pipe(Effect.provide(blobs)),
+  insert: Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    yield* counting
+    yield* Database.transaction(Effect.forEach([1, 2, 3], (value) => sql`INSERT INTO numbers ${sql.insert({ value })}`))
+  }).pipe(Effect.provide(database)),
+  race: Effect.promise(async () => {
+    const { createClient } = await import("@libsql/client/sqlite3")
+    const client = createClient({ url: `file://${join(place, "registry.db")}`, concurrency: 1, timeout: 60_000 })
+    for (let value = 1; value <= 300; value++) await client.execute(`INSERT INTO numbers VALUES (${value})`)
+  })
+}
+
+Effect.runPromise(actions[action] ?? Effect.dieMessage(action)).then(
+  () => process.exit(0),
+  (error) => {
+    console.error(String(error))
+    process.exit(1)
+  }
+)

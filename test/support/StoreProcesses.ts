@@ -1,0 +1,54 @@
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
+import { join, resolve } from "node:path"
+import { createInterface } from "node:readline"
+import { Effect } from "effect"
+import { build } from "esbuild"
+
+/** `StoreProcess.ts`, bundled once per scope. Packages stay imports, so that it lies below the repository's own. */
+export const program = Effect.gen(function* () {
+  const directory = yield* Effect.acquireRelease(
+    Effect.sync(() => {
+      mkdirSync(".tmp", { recursive: true })
+      return resolve(mkdtempSync(".tmp/store-"))
+    }),
+    (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
+  )
+  const outfile = join(directory, "StoreProcess.mjs")
+  yield* Effect.promise(() =>
+    build({
+      entryPoints: [join(import.meta.dirname, "StoreProcess.ts")],
+      outfile,
+      bundle: true,
+      packages: "external",
+      platform: "node",
+      format: "esm",
+      conditions: ["effect-agent-contracts-source"],
+      logLevel: "error"
+    })
+  )
+  return outfile
+})
+
+export const start = (program: string, ...args: ReadonlyArray<string | number>) =>
+  Effect.acquireRelease(
+    Effect.sync(() =>
+      spawn(process.execPath, [program, ...args.map(String)], { stdio: ["ignore", "pipe", "inherit"] })
+    ),
+    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+/** Its exit code, or the signal that ended it. */
+export const ending = (child: ChildProcess) =>
+  Effect.promise(async () => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
+    return child.signalCode ?? child.exitCode
+  })
+
+/** Waits for a line of its standard output. */
+export const said = (child: ChildProcess & { readonly stdout: NodeJS.ReadableStream }, line: string) =>
+  Effect.promise(async () => {
+    for await (const said of createInterface(child.stdout)) if (said === line) return
+    throw new Error(`The process ended without saying ${line}`)
+  })
