@@ -1218,7 +1218,7 @@ describe("a persistent cache", () => {
   it.effect("the layer's end waits for all of a list's saves together, no longer than the timeout", () =>
     Effect.gen(function* () {
       const cache = yield* memory
-      yield* hangSaves(cache)
+      const begun = yield* hangSaves(cache)
       const scope = yield* Scope.make()
       const skills = yield* delivery({ containers: ["a", "b", "c"] }).pipe(
         Effect.provideService(SnapshotCache.SnapshotCache, cache.service),
@@ -1228,6 +1228,7 @@ describe("a persistent cache", () => {
       const r = Either.right(entry(r1))
       yield* skills.enqueue(RegistryScript.batch(r, r, r))
       yield* skills.acquire
+      yield* begun
       const closing = yield* Effect.fork(Scope.close(scope, Exit.void))
       yield* Effect.repeatN(Effect.yieldNow(), 20)
       yield* TestClock.adjust(4_999)

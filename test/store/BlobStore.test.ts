@@ -193,7 +193,7 @@ describe.each(Stores.stores)("BlobStore.layerSql on %s", (_, store) => {
       expect(yield* Effect.flip(blobs.put(bytes))).toBeInstanceOf(Database.StoreUnavailable)
       expect(yield* blobs.has(sha256)).toBe(false)
       expect(yield* sql`SELECT part FROM store_blob_part`).toEqual([])
-    }).pipe(Effect.provide(BlobStore.layerSql), Effect.provide(store))
+    }).pipe(Effect.provide(Layer.provideMerge(BlobStore.layerSql, store)))
   )
 })
 
