@@ -15,6 +15,9 @@ const shared = {
   format: "esm",
   target: "node20.19",
   conditions: ["effect-agent-contracts-source", "node"],
+  // Database drivers are looked up where the package is installed, when a registry is served: one is native, and nobody
+  // needs both.
+  external: ["@libsql/client", "pg", "pg-cursor", "pg-connection-string"],
   // Parsing is much of the start. Names stay as they are: a defect's stack has to be readable.
   minifySyntax: true,
   minifyWhitespace: true,
@@ -44,7 +47,15 @@ const entry = await build({
   entryPoints: { "agent-contracts": "src/cli/main.ts" },
   plugins: [leaveCommandsOut]
 })
-const rest = await build({ ...shared, entryPoints: [...commands], splitting: true })
+const rest = await build({
+  ...shared,
+  entryPoints: [...commands],
+  splitting: true,
+  // For packages that are no ES modules and ask for modules of Node.
+  banner: {
+    js: `import{createRequire as $createRequire}from"node:module";const require=$createRequire(import.meta.url);`
+  }
+})
 chmodSync(join(outdir, "agent-contracts.js"), 0o755)
 
 const inputs = Object.keys({ ...entry.metafile.inputs, ...rest.metafile.inputs })

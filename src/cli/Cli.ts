@@ -49,15 +49,69 @@ const verify = Command.make(
     )
 ).pipe(Command.withDescription(Usage.verify.description))
 
+const check = Command.make(
+  "check",
+  {
+    targets: Args.path({ name: Usage.check.arguments[0].name }).pipe(Args.repeated),
+    policy: valued("policy", Usage.check.flags.policy).pipe(Options.optional),
+    json: toggle("json", Usage.check.flags.json),
+    sarif: toggle("sarif", Usage.check.flags.sarif)
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./SkillsCheck.js")),
+      (command) => command.run(options)
+    )
+).pipe(Command.withDescription(Usage.check.description))
+
+const pack = Command.make(
+  "pack",
+  {
+    source: Args.path({ name: Usage.pack.arguments[0].name }),
+    output: valued("output", Usage.pack.flags.output).pipe(
+      Options.withAlias(Usage.pack.flags.output.alias),
+      Options.optional
+    ),
+    json: toggle("json", Usage.pack.flags.json)
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./SkillsPack.js")),
+      (command) => command.run(options)
+    )
+).pipe(Command.withDescription(Usage.pack.description))
+
+/** What the commands that acquire skills have in common. */
+const delivery = {
+  apiUrl: valued("api-url", Usage.acquire.flags["api-url"]).pipe(Options.optional),
+  // For completions: its values are those of `repeated`.
+  containers: valued("container", Usage.acquire.flags.container).pipe(Options.repeated),
+  revision: valued("revision", Usage.acquire.flags.revision).pipe(Options.optional),
+  timeout: valued("timeout", Usage.acquire.flags.timeout).pipe(Options.optional)
+}
+
+const sync = ({ screen }: Environment, repeated: Usage.Repeated) =>
+  Command.make(
+    "sync",
+    {
+      ...delivery,
+      directory: valued("dir", Usage.sync.flags.dir),
+      watch: toggle("watch", Usage.sync.flags.watch),
+      keepOnDenial: toggle("keep-on-denial", Usage.sync.flags["keep-on-denial"]),
+      json: toggle("json", Usage.sync.flags.json)
+    },
+    (options) =>
+      Effect.flatMap(
+        Effect.promise(() => import("./SkillsSync.js")),
+        (command) => command.run({ ...options, containers: repeated["container"] ?? [] }, screen)
+      )
+  ).pipe(Command.withDescription(Usage.sync.description))
+
 const acquire = ({ screen }: Environment, repeated: Usage.Repeated) =>
   Command.make(
     "acquire",
     {
-      apiUrl: valued("api-url", Usage.acquire.flags["api-url"]).pipe(Options.optional),
-      // For completions: its values are those of `repeated`.
-      containers: valued("container", Usage.acquire.flags.container).pipe(Options.repeated),
-      revision: valued("revision", Usage.acquire.flags.revision).pipe(Options.optional),
-      timeout: valued("timeout", Usage.acquire.flags.timeout).pipe(Options.optional),
+      ...delivery,
       watch: toggle("watch", Usage.acquire.flags.watch),
       json: toggle("json", Usage.acquire.flags.json)
     },
@@ -89,6 +143,145 @@ const conformance = ({ ownFixtures, screen }: Environment) =>
       )
   ).pipe(Command.withDescription(Usage.conformanceRun.description))
 
+/** Where the commands about a running registry find it. */
+const connection = {
+  apiUrl: valued("api-url", Usage.revisions.flags["api-url"]).pipe(Options.optional),
+  keyFile: Options.file("key-file").pipe(
+    Options.withDescription(Usage.revisions.flags["key-file"].description),
+    Options.optional
+  ),
+  json: toggle("json", Usage.revisions.flags.json)
+}
+
+const publish = ({ screen }: Environment) =>
+  Command.make(
+    "publish",
+    {
+      skill: Args.path({ name: Usage.publish.arguments[0].name }),
+      container: valued("container", Usage.publish.flags.container),
+      create: toggle("create", Usage.publish.flags.create),
+      ...connection
+    },
+    (options) =>
+      Effect.flatMap(
+        Effect.promise(() => import("./SkillsPublish.js")),
+        (command) => command.run(options, screen)
+      )
+  ).pipe(Command.withDescription(Usage.publish.description))
+
+const serve = Command.make(
+  "serve",
+  {
+    port: valued("port", Usage.serve.flags.port).pipe(Options.optional),
+    host: valued("host", Usage.serve.flags.host).pipe(Options.optional),
+    data: Options.directory("data").pipe(Options.withDescription(Usage.serve.flags.data.description), Options.optional),
+    databaseUrl: valued("database-url", Usage.serve.flags["database-url"]).pipe(Options.optional),
+    json: toggle("json", Usage.serve.flags.json)
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryServe.js")),
+      (command) => command.run(options)
+    )
+).pipe(Command.withDescription(Usage.serve.description))
+
+const keyCreate = (repeated: Usage.Repeated) =>
+  Command.make(
+    "create",
+    {
+      name: valued("name", Usage.keyCreate.flags.name),
+      scope: valued("scope", Usage.keyCreate.flags.scope).pipe(Options.optional),
+      // For completions: its values are those of `repeated`.
+      containers: valued("container", Usage.keyCreate.flags.container).pipe(Options.repeated),
+      ...connection
+    },
+    (options) =>
+      Effect.flatMap(
+        Effect.promise(() => import("./RegistryKeys.js")),
+        (command) => command.create({ ...options, containers: repeated["container"] ?? [] })
+      )
+  ).pipe(Command.withDescription(Usage.keyCreate.description))
+
+const keyList = Command.make("list", connection, (options) =>
+  Effect.flatMap(
+    Effect.promise(() => import("./RegistryKeys.js")),
+    (command) => command.list(options)
+  )
+).pipe(Command.withDescription(Usage.keyList.description))
+
+const keyRevoke = Command.make(
+  "revoke",
+  { id: Args.text({ name: Usage.keyRevoke.arguments[0].name }), ...connection },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryKeys.js")),
+      (command) => command.revoke(options)
+    )
+).pipe(Command.withDescription(Usage.keyRevoke.description))
+
+const containerCreate = Command.make(
+  "create",
+  {
+    id: Args.text({ name: Usage.containerCreate.arguments[0].name }),
+    title: valued("title", Usage.containerCreate.flags.title).pipe(Options.optional),
+    ...connection
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryContainers.js")),
+      (command) => command.create(options)
+    )
+).pipe(Command.withDescription(Usage.containerCreate.description))
+
+const containerList = Command.make("list", connection, (options) =>
+  Effect.flatMap(
+    Effect.promise(() => import("./RegistryContainers.js")),
+    (command) => command.list(options)
+  )
+).pipe(Command.withDescription(Usage.containerList.description))
+
+const revisions = Command.make(
+  "revisions",
+  { container: Args.text({ name: Usage.revisions.arguments[0].name }), ...connection },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryContainers.js")),
+      (command) => command.revisions(options)
+    )
+).pipe(Command.withDescription(Usage.revisions.description))
+
+const revoke = Command.make(
+  "revoke",
+  {
+    container: Args.text({ name: Usage.revoke.arguments[0].name }),
+    revision: Args.text({ name: Usage.revoke.arguments[1].name }),
+    ...connection
+  },
+  (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryContainers.js")),
+      (command) => command.revoke(options)
+    )
+).pipe(Command.withDescription(Usage.revoke.description))
+
+const registry = (repeated: Usage.Repeated) =>
+  Command.make("registry").pipe(
+    Command.withDescription(Usage.registry.description),
+    Command.withSubcommands([
+      serve,
+      Command.make("key").pipe(
+        Command.withDescription(Usage.key.description),
+        Command.withSubcommands([keyCreate(repeated), keyList, keyRevoke])
+      ),
+      Command.make("container").pipe(
+        Command.withDescription(Usage.container.description),
+        Command.withSubcommands([containerCreate, containerList])
+      ),
+      revisions,
+      revoke
+    ])
+  )
+
 /** For completions alone, under names that `@effect/cli` does not have flags of its own for. */
 const ownPrefix = "own-"
 const rootFlags = {
@@ -105,8 +298,16 @@ const root = (environment: Environment, repeated: Usage.Repeated = {}) =>
     Command.withSubcommands([
       Command.make("skills").pipe(
         Command.withDescription(Usage.skills.description),
-        Command.withSubcommands([verify, acquire(environment, repeated)])
+        Command.withSubcommands([
+          check,
+          pack,
+          publish(environment),
+          acquire(environment, repeated),
+          sync(environment, repeated),
+          verify
+        ])
       ),
+      registry(repeated),
       Command.make("conformance").pipe(
         Command.withDescription(Usage.conformance.description),
         Command.withSubcommands([conformance(environment)])

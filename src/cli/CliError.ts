@@ -6,6 +6,9 @@
 import * as ValidationError from "@effect/cli/ValidationError"
 import { Cause, Data, Exit, Option, Predicate } from "effect"
 import type { DeliveryError } from "../delivery/DeliveryError.js"
+import type { MaterializeError } from "../materialize/MaterializeError.js"
+import type { DatabaseError, DatabaseInUse, StoreUnavailable } from "../store/StoreError.js"
+import type { RegistryFailure } from "./RegistryFailure.js"
 
 /** The command was used wrongly: nothing was checked. */
 export class UsageError extends Data.TaggedError("UsageError")<{ readonly message: string }> {}
@@ -16,7 +19,29 @@ export class Unsuccessful extends Data.TaggedError("Unsuccessful") {}
 /** Whoever read the standard output is gone (`| head`): nobody wants the rest. */
 export class OutputClosed extends Data.TaggedError("OutputClosed") {}
 
-export type CliError = UsageError | Unsuccessful | OutputClosed | DeliveryError | ValidationError.ValidationError
+/** A server cannot have this address. `reason` is the code of the system. */
+export class CannotListen extends Data.TaggedError("CANNOT_LISTEN")<{
+  readonly host: string
+  readonly port: number
+  readonly reason: string
+}> {
+  override get message(): string {
+    return `Port ${this.port} of ${JSON.stringify(this.host)} cannot be listened on: ${this.reason}.`
+  }
+}
+
+export type CliError =
+  | UsageError
+  | Unsuccessful
+  | OutputClosed
+  | CannotListen
+  | DatabaseError
+  | DatabaseInUse
+  | DeliveryError
+  | MaterializeError
+  | RegistryFailure
+  | StoreUnavailable
+  | ValidationError.ValidationError
 
 /** 0 and 1 are about what was checked, 2 about how the command was used; the rest follows shells and sysexits. */
 export const exitCode = {

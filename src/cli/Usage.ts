@@ -14,12 +14,17 @@ import { UsageError } from "./CliError.js"
 export interface Flag {
   /** What stands for its value in a help text; a flag without is a switch. */
   readonly value?: string
+  /** One letter that may be written in place of its name. */
+  readonly alias?: string
+  readonly required?: boolean
   readonly repeated?: boolean
   readonly description: string
 }
 
 export interface Argument {
   readonly name: string
+  /** For the last one only. */
+  readonly repeated?: boolean
   readonly description: string
 }
 
@@ -50,8 +55,45 @@ export const verify = {
   example: "agent-contracts skills verify skills.zip --revision r7"
 } as const satisfies Command
 
-export const acquire = {
-  description: "Acquire skills from a registry: the catalog that a model sees, and the status of the delivery.",
+export const check = {
+  description:
+    "Check skills: every problem that a registry or a container would have with them, and what to know besides.",
+  arguments: [
+    {
+      name: "dir|zip|files",
+      repeated: true,
+      description: "Directories and ZIP archives, each of which is a skill; or the files of one skill"
+    }
+  ],
+  flags: {
+    policy: {
+      value: "seed|agent-skills",
+      description: "The rules beyond those of every skill (default: seed, the registry's own)"
+    },
+    json,
+    sarif: { description: "Print one SARIF 2.1.0 log, as code hosts take it" }
+  },
+  commands: {},
+  example: "agent-contracts skills check skills/greeting"
+} as const satisfies Command
+
+export const pack = {
+  description: "Pack a skill as the archive that a registry stores, and print its digest.",
+  arguments: [{ name: "dir|zip", description: "The skill's directory, or a ZIP archive of it" }],
+  flags: {
+    output: {
+      value: "file",
+      alias: "o",
+      description: "Where the archive is written (default: the skill's name and .zip, in the working directory)"
+    },
+    json
+  },
+  commands: {},
+  example: "agent-contracts skills pack skills/greeting -o greeting.zip"
+} as const satisfies Command
+
+/** How the commands that acquire skills find and ask the registry. */
+const delivery = {
   flags: {
     "api-url": { value: "url", description: "The registry (default: INTELLIGENCE_API_URL)" },
     container: {
@@ -67,9 +109,7 @@ export const acquire = {
     timeout: {
       value: "seconds",
       description: "What a check may take, verification included (default: 5); raise it when it ends in TIMEOUT"
-    },
-    watch: { description: "Check every 5 seconds and print what changes, until interrupted" },
-    json
+    }
   },
   variables: {
     INTELLIGENCE_API_URL: "The registry",
@@ -77,9 +117,149 @@ export const acquire = {
     CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "The container",
     CPK_INTELLIGENCE_SKILLS_REVISION: "The revision to pin that container to; not read with --container",
     AGENT_CONTRACTS_SKILLS_CACHE_DIR: "Where snapshots are kept between runs; nothing is kept without it"
+  }
+} as const
+
+export const acquire = {
+  description: "Acquire skills from a registry: the catalog that a model sees, and the status of the delivery.",
+  flags: {
+    ...delivery.flags,
+    watch: { description: "Check every 5 seconds and print what changes, until interrupted" },
+    json
   },
+  variables: delivery.variables,
   commands: {},
   example: "agent-contracts skills acquire --container team --watch"
+} as const satisfies Command
+
+export const sync = {
+  description: "Make a directory hold the skills that a registry delivers, each in a directory of its own.",
+  flags: {
+    ...delivery.flags,
+    dir: { value: "directory", required: true, description: "The skills directory, such as .claude/skills" },
+    watch: { description: "Go on: ask and prove the directory every 5 seconds, until interrupted" },
+    "keep-on-denial": { description: "Leave the skills in place when the registry denies them (default: remove them)" },
+    json
+  },
+  variables: delivery.variables,
+  commands: {},
+  example: "agent-contracts skills sync --container team --dir .claude/skills"
+} as const satisfies Command
+
+/** How the commands that talk to a registry's management find it. */
+const connection = {
+  flags: {
+    "api-url": { value: "url", description: "The registry (default: INTELLIGENCE_API_URL)" },
+    "key-file": { value: "file", description: "A file with the API key (default: CPK_INTELLIGENCE_API_KEY)" },
+    json
+  },
+  variables: {
+    INTELLIGENCE_API_URL: "The registry",
+    CPK_INTELLIGENCE_API_KEY: "The API key, which no flag takes"
+  }
+} as const
+
+export const publish = {
+  description:
+    "Publish a skill: upload it as a new version, and publish the container with it in place of the one of its name.",
+  arguments: [{ name: "skill", description: "The skill's directory or ZIP archive" }],
+  flags: {
+    container: { value: "id", description: "The container to publish" },
+    create: { description: "Create the container if the registry has none of this id" },
+    ...connection.flags
+  },
+  variables: connection.variables,
+  commands: {},
+  example: "agent-contracts skills publish skills/greeting --container team"
+} as const satisfies Command
+
+export const serve = {
+  description: "Run a registry until it is interrupted; running requests are finished then.",
+  flags: {
+    port: { value: "number", description: "The port (default: 4400); 0 is any free one" },
+    host: { value: "address", description: "The address to listen on (default: 127.0.0.1)" },
+    data: {
+      value: "directory",
+      description: "Where all is kept (default: registry-data); with PostgreSQL, where the first admin key is written"
+    },
+    "database-url": {
+      value: "url",
+      description: "Keeps all in this PostgreSQL; prefer the variable, since others may see a command line"
+    },
+    json
+  },
+  variables: {
+    AGENT_CONTRACTS_DATABASE_URL: "The PostgreSQL that keeps all, such as postgres://registry@db/registry"
+  },
+  commands: {},
+  example: "agent-contracts registry serve --data /var/lib/registry"
+} as const satisfies Command
+
+export const keyCreate = {
+  description: "Issue an API key, which is shown this once.",
+  flags: {
+    name: { value: "text", description: "What it is for" },
+    scope: { value: "read|publish|admin", description: "What it may do, each with what is before it (default: read)" },
+    container: {
+      value: "id",
+      repeated: true,
+      description: "A container that it may read; repeat it for several (default: all)"
+    },
+    ...connection.flags
+  },
+  variables: connection.variables,
+  commands: {},
+  example: "agent-contracts registry key create --name ci --scope publish"
+} as const satisfies Command
+
+export const keyList = {
+  description: "List the API keys, the revoked ones too.",
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry key list"
+} as const satisfies Command
+
+export const keyRevoke = {
+  description: "Revoke an API key; every server refuses it within a second.",
+  arguments: [{ name: "key-id", description: "The key's id, as it is listed" }],
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry key revoke 1f0a3c5e7b9d2f4a6c"
+} as const satisfies Command
+
+export const containerCreate = {
+  description: "Create a container, or give one that is there another title.",
+  arguments: [{ name: "container", description: "The container's id" }],
+  flags: { title: { value: "text", description: "What people read" }, ...connection.flags },
+  variables: connection.variables,
+  commands: {},
+  example: "agent-contracts registry container create team"
+} as const satisfies Command
+
+export const containerList = {
+  description: "List the containers with their latest revisions.",
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry container list"
+} as const satisfies Command
+
+export const revisions = {
+  description: "List a container's revisions, newest first.",
+  arguments: [{ name: "container", description: "The container's id" }],
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry revisions team"
+} as const satisfies Command
+
+export const revoke = {
+  description: "Revoke a revision; every server refuses it within a second.",
+  arguments: [
+    { name: "container", description: "The container's id" },
+    { name: "revision", description: "The revision, as it is listed" }
+  ],
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry revoke team 6088acbbd926c11d6839f6b6ed45158fe85515a8d3114584c324c2a180d63084"
 } as const satisfies Command
 
 export const conformanceRun = {
@@ -97,10 +277,31 @@ export const conformanceRun = {
 } as const satisfies Command
 
 export const skills = {
-  description: "Learned skills: verify an archive, acquire from a registry.",
+  description: "Learned skills: check, pack and publish them, acquire them from a registry, verify its archives.",
   flags: {},
-  commands: { verify, acquire },
+  commands: { check, pack, publish, acquire, sync, verify },
   example: verify.example
+} as const satisfies Command
+
+export const key = {
+  description: "The API keys of a registry.",
+  flags: {},
+  commands: { create: keyCreate, list: keyList, revoke: keyRevoke },
+  example: keyCreate.example
+} as const satisfies Command
+
+export const container = {
+  description: "The containers of a registry.",
+  flags: {},
+  commands: { create: containerCreate, list: containerList },
+  example: containerCreate.example
+} as const satisfies Command
+
+export const registry = {
+  description: "A registry of skills: run it, and manage one that runs.",
+  flags: {},
+  commands: { serve, key, container, revisions, revoke },
+  example: serve.example
 } as const satisfies Command
 
 export const conformance = {
@@ -116,7 +317,7 @@ export const root = {
     completions: { value: "bash|fish|zsh", description: "Print the completions of a shell" },
     version: { description: "Print the version" }
   },
-  commands: { skills, conformance },
+  commands: { skills, registry, conformance },
   example: "agent-contracts skills verify skills.zip"
 } as const satisfies Command
 
@@ -157,10 +358,14 @@ export const parse = (args: ReadonlyArray<string>): Either.Either<Request, Usage
       const { arguments: expected = [] } = command
       const missing = expected[operands.length]
       if (missing !== undefined) return wrong(path, `<${missing.name}> is missing`)
-      const unexpected = operands[expected.length]
+      const unexpected = expected.at(-1)?.repeated === true ? undefined : operands[expected.length]
       if (unexpected !== undefined) return wrong(path, `unexpected argument '${unexpected}'`)
       // After `--` an operand is never taken for a flag, nor for the value of a switch.
       const forced = operands.length === 0 ? [] : ["--", ...operands]
+      const absent = Object.entries(command.flags).find(
+        ([name, { required = false }]) => required && !flags.some((given) => given.name === name)
+      )
+      if (absent !== undefined) return wrong(path, `${flagUsage(...absent)} is missing`)
       const [single, repeated] = Arr.partition(flags, ({ name }) => own(command.flags, name)?.repeated === true)
       return Either.right({
         _tag: "Run",
@@ -203,7 +408,7 @@ const readFlags = (
       const equals = word.indexOf("=")
       // What follows the sign is not shown: it may be a key that somebody tried to give.
       const flag = equals === -1 ? word : word.slice(0, equals)
-      const name = flag.replace(/^--/, "")
+      const name = longName(command, flag) ?? flag.replace(/^--/, "")
       const known = own(command.flags, name)
       if (known === undefined) return wrong(path, `unknown option '${flag}'${suggestion(name, command.flags, "--")}`)
       if (known.repeated !== true && flags.some((given) => given.name === name)) {
@@ -223,6 +428,9 @@ const readFlags = (
   }
   return Either.right({ flags, operands })
 }
+
+const longName = ({ flags }: Command, short: string): string | undefined =>
+  Object.entries(flags).find(([, { alias }]) => alias !== undefined && short === `-${alias}`)?.[0]
 
 /**
  * Only after a sign does `@effect/cli` take a value that looks like a flag, and only as a word of its own one with line
@@ -260,7 +468,7 @@ const suggestion = (word: string, names: Readonly<Record<string, unknown>>, pref
 
 const exitCodes: Readonly<Record<string, string>> = {
   "0": "What was checked is good; a stale snapshot too",
-  "1": "It is bad: an archive, a case, or an acquire that failed",
+  "1": "It is bad: an archive, a skill, a case, an acquire or a sync that failed, what a registry refused",
   "2": "The command was used wrongly: a flag, a file, or a setting",
   "70": "A bug of the command",
   "130": "Interrupted (SIGINT), as a watch ends; 143 when terminated (SIGTERM)",
@@ -268,8 +476,11 @@ const exitCodes: Readonly<Record<string, string>> = {
 }
 
 const help = (path: ReadonlyArray<string>, command: Command): ReadonlyArray<string> => {
-  const flags = Object.entries(command.flags).map(([name, flag]) => [flagUsage(name, flag), flag.description] as const)
-  const operands = command.arguments?.map(({ description, name }) => [`<${name}>`, description] as const) ?? []
+  const flags = Object.entries(command.flags).map(([name, flag]) => [flagTerm(name, flag), flag.description] as const)
+  const operands =
+    command.arguments?.map(
+      ({ description, name, repeated = false }) => [`<${name}>${repeated ? "..." : ""}`, description] as const
+    ) ?? []
   const usage = isLeaf(command)
     ? [
         ...Object.entries(command.flags).map(([name, flag]) => optional(flagUsage(name, flag), flag)),
@@ -294,7 +505,11 @@ const help = (path: ReadonlyArray<string>, command: Command): ReadonlyArray<stri
 
 const flagUsage = (name: string, { value }: Flag): string => `--${name}${value === undefined ? "" : ` <${value}>`}`
 
-const optional = (usage: string, { repeated }: Flag): string => `[${usage}]${repeated === true ? "..." : ""}`
+const flagTerm = (name: string, flag: Flag): string =>
+  flag.alias === undefined ? flagUsage(name, flag) : `-${flag.alias}, ${flagUsage(name, flag)}`
+
+const optional = (usage: string, { repeated, required }: Flag): string =>
+  required === true ? usage : `[${usage}]${repeated === true ? "..." : ""}`
 
 type Rows = ReadonlyArray<readonly [string, string]>
 

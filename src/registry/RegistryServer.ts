@@ -167,7 +167,8 @@ const makeGauge = () => {
     /** Takes nothing more; done when nothing runs. */
     stop: Effect.suspend(() => {
       stopping = true
-      return running === 0 ? Effect.void : idle.await
+      // What closes a scope cannot be interrupted, and a grace that cannot interrupt never ends.
+      return running === 0 ? Effect.void : Effect.interruptible(idle.await)
     })
   }
 }

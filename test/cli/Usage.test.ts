@@ -22,8 +22,14 @@ describe("what is wrong with a command line is said of the argument at fault", (
     [["skill", "verify"], "unknown command 'skill' (did you mean skills?); see agent-contracts --help"],
     [["skill", "--help"], "unknown command 'skill'"],
     [["skills", "verify"], "<archive.zip> is missing"],
+    [["skills", "check"], "<dir|zip|files> is missing"],
+    [["skills", "sync", "--watch"], "--dir <directory> is missing; see agent-contracts skills sync --help"],
+    [["skills", "pack", "a", "-o"], "-o needs a value"],
+    [["skills", "pack", "a", "-o", "b", "--output=c"], "--output is given more than once"],
     [["skills", "verify", "a.zip", "b.zip"], "unexpected argument 'b.zip'"],
     [["conformance", "run", "a.json"], "unexpected argument 'a.json'"],
+    [["registry", "revoke", "team"], "<revision> is missing"],
+    [["registry", "revoke", "team", "r1", "r2"], "unexpected argument 'r2'"],
     [["skills", "verify", "a.zip", "--revision"], "--revision needs a value"],
     [["skills", "acquire", "--container", "--json"], "--container needs a value"],
     [["skills", "acquire", "--container", ""], "--container has an empty value"],
@@ -47,6 +53,14 @@ describe("a good command line", () => {
     [["--version"], { _tag: "Version" }],
     [["--completions", "zsh"], { _tag: "Completions", shell: "zsh" }],
     [["skills", "acquire"], { _tag: "Run", args: ["skills", "acquire"], repeated: {} }],
+    [
+      ["skills", "check", "a", "--json", "b.zip"],
+      { _tag: "Run", args: ["skills", "check", "--json", "--", "a", "b.zip"], repeated: {} }
+    ],
+    [
+      ["skills", "pack", "-o", "b.zip", "a"],
+      { _tag: "Run", args: ["skills", "pack", "--output", "b.zip", "--", "a"], repeated: {} }
+    ],
     // A switch would take the word after it for its value.
     [
       ["skills", "verify", "--json", "true"],
@@ -74,8 +88,20 @@ describe("a good command line", () => {
 
 describe("help", () => {
   const commands: ReadonlyArray<readonly [ReadonlyArray<string>, Usage.Command]> = [
-    [["skills", "verify"], Usage.verify],
+    [["skills", "check"], Usage.check],
+    [["skills", "pack"], Usage.pack],
     [["skills", "acquire"], Usage.acquire],
+    [["skills", "sync"], Usage.sync],
+    [["skills", "verify"], Usage.verify],
+    [["skills", "publish"], Usage.publish],
+    [["registry", "serve"], Usage.serve],
+    [["registry", "key", "create"], Usage.keyCreate],
+    [["registry", "key", "list"], Usage.keyList],
+    [["registry", "key", "revoke"], Usage.keyRevoke],
+    [["registry", "container", "create"], Usage.containerCreate],
+    [["registry", "container", "list"], Usage.containerList],
+    [["registry", "revisions"], Usage.revisions],
+    [["registry", "revoke"], Usage.revoke],
     [["conformance", "run"], Usage.conformanceRun]
   ]
   it.each(commands)(
@@ -84,7 +110,9 @@ describe("help", () => {
       const lines = help(...path, "--help")
       expect(lines.find((line) => line.startsWith("  $ "))).toContain(`  $ agent-contracts ${path.join(" ")} `)
       const terms = [
-        ...Object.keys(command.flags).map((flag) => `  --${flag}`),
+        ...Object.entries(command.flags).map(([name, { alias }]) =>
+          alias === undefined ? `  --${name} ` : `  -${alias}, --${name} `
+        ),
         ...Object.keys(command.variables ?? {})
       ]
       for (const term of [...terms, "  130  Interrupted"]) {
@@ -105,6 +133,10 @@ describe("help", () => {
     expect(help("skills", "verify", "--help")).toContain(
       "  $ agent-contracts skills verify [--revision <id>] [--etag <sha256>] [--json] <archive.zip>"
     )
+    expect(help("skills", "check", "--help")).toContain(
+      "  $ agent-contracts skills check [--policy <seed|agent-skills>] [--json] [--sarif] <dir|zip|files>..."
+    )
+    expect(help("skills", "sync", "--help")).toContainEqual(expect.stringContaining(" --dir <directory> [--watch] "))
   })
 
   it("wins over whatever else is wrong, but not after --", () => {

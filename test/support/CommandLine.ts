@@ -18,17 +18,21 @@ export const start = Effect.fnUntraced(function* (
 ) {
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
-      spawn(process.execPath, [bundle, ...args], { env: variables, stdio: ["ignore", "pipe", "inherit"] })
+      spawn(process.execPath, [bundle, ...args], { env: variables, stdio: ["ignore", "pipe", "pipe"] })
     ),
     (child) => Effect.sync(() => child.kill("SIGKILL"))
   )
   const lines = yield* Queue.unbounded<string>()
   const ended = yield* Deferred.make<number | null>()
   createInterface(child.stdout).on("line", (line) => lines.unsafeOffer(line))
+  const problems: Array<string> = []
+  child.stderr.setEncoding("utf8").on("data", (text: string) => problems.push(text))
   child.on("close", (code) => Deferred.unsafeDone(ended, Effect.succeed(code)))
   return {
     /** The next line of standard output. */
     line: Queue.take(lines),
+    /** What it has written to standard error so far. */
+    problems: Effect.sync(() => problems.join("")),
     signal: (name: NodeJS.Signals) => Effect.sync(() => child.kill(name)),
     ended: Deferred.await(ended)
   }

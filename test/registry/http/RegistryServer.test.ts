@@ -44,8 +44,12 @@ describe("a server that stops", () => {
     Effect.gen(function* () {
       const reached = yield* Effect.makeLatch()
       const scope = yield* Scope.make()
+      const isOver = yield* Effect.makeLatch()
       const registry = yield* HttpRegistry.start({
         shutdownGrace: "10 seconds",
+        logger: Logger.make(({ message }) => {
+          if (String(message).startsWith("Stopped although")) isOver.unsafeOpen()
+        }),
         override: () => ({ getContainer: () => Effect.zipRight(reached.open, Effect.never) })
       }).pipe(Scope.extend(scope))
       const controller = new AbortController()
@@ -60,11 +64,13 @@ describe("a server that stops", () => {
         )
       )
       yield* reached.await
-      const stopping = yield* Effect.fork(Scope.close(scope, Exit.void))
+      // As at the end of a process.
+      const stopping = yield* Effect.fork(Effect.uninterruptible(Scope.close(scope, Exit.void)))
       yield* registry.request("/v1/skills").pipe(Effect.repeat({ until: ({ status }) => status === 503 }))
       yield* TestClock.adjust("9 seconds")
       expect(stopping.unsafePoll()).toBe(null)
       yield* TestClock.adjust("1 second")
+      yield* isOver.await
       // The platform waits for connections on its own; the client is the one to leave.
       controller.abort()
       yield* Fiber.join(stopping)
