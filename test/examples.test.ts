@@ -31,16 +31,20 @@ describe("npm start", () => {
       const { code, stdout, stderr } = yield* run("examples/main.ts")
       assert.deepStrictEqual([code, stderr], [0, ""])
       const step = (title: string) => stdout.split("\n== ").find((step) => step.startsWith(`${title}\n`)) ?? ""
-      assert.match(step("Acquire"), /^answer: 200; status: revision=r1 .*stale=false$/m)
-      assert.match(step("Unchanged"), /^answer: 304; status: revision=r1 .*stale=false$/m)
-      assert.match(step("A new revision"), /^answer: 200; status: revision=r2 .*stale=false$/m)
-      assert.match(step("Revoked"), /^answer: 403; status: revision=r2 .*stale=false lastError=REVISION_REVOKED$/m)
-      assert.match(step("Recovered"), /^answer: 304; status: revision=r2 .*stale=false$/m)
+      const [, published] = /has revision ([0-9a-f]{64}) with 3 skills/.exec(stdout) ?? []
+      const status = (answer: number, revision: string, rest: string) =>
+        new RegExp(`^answer: ${answer}; status: revision=${revision} .*stale=false${rest}$`, "m")
+      assert.match(step("Acquire"), status(200, `${published}`, ""))
+      assert.match(step("Unchanged"), status(304, `${published}`, ""))
+      assert.match(step("A new revision"), status(200, `(?!${published})[0-9a-f]{64}`, ""))
+      assert.match(step("Revoked"), status(200, `${published}`, ""))
+      assert.match(step("Denied"), status(403, `${published}`, " lastError=DELIVERY_DISABLED"))
+      assert.match(step("Recovered"), status(304, `${published}`, ""))
       for (const text of [
         '{"name":"incident-report",',
         "# Release notes",
         "references/style.md",
-        "REVISION_REVOKED: "
+        "DELIVERY_DISABLED: "
       ]) {
         assert.include(stdout, text)
       }
