@@ -598,12 +598,12 @@ function* checkNames(headers: ReadonlyArray<Header>) {
     const key = ArchivePath.key(path)
     if (keys.has(key)) return yield* broken("duplicate-entry", path)
     keys.add(key)
-    yield* pace(path.length)
+    if (pace(path.length)) yield* yieldToEventLoop
   }
   for (const { isDirectory, path } of headers) {
     if (!isDirectory) continue
     if (keys.has(ArchivePath.key(path.slice(0, -1)))) return yield* broken("file-and-directory", path)
-    yield* pace(path.length)
+    if (pace(path.length)) yield* yieldToEventLoop
   }
 }
 

@@ -6,6 +6,7 @@
  */
 import { Effect } from "effect"
 import { Deflate, deflateSync } from "fflate"
+import { yieldToEventLoop } from "#codec"
 import * as ArchivePath from "./ArchivePath.js"
 import { crc32 } from "./Crc32.js"
 import * as Pace from "./Pace.js"
@@ -60,9 +61,9 @@ export const pack = Effect.fnUntraced(function* (files: ReadonlyArray<ZipFile>) 
   for (const file of sortByPath(files)) {
     const steps = makeEntry(file)
     let step = steps.next()
-    for (; !step.done; step = steps.next()) yield* pace(step.value)
+    for (; !step.done; step = steps.next()) if (pace(step.value)) yield* yieldToEventLoop
     entries.push(step.value)
-    yield* pace(fileCost)
+    if (pace(fileCost)) yield* yieldToEventLoop
   }
   return assemble(entries)
 })

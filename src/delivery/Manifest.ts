@@ -6,7 +6,7 @@
  */
 
 import { Array, Effect, Either, type ParseResult, Predicate, Schema } from "effect"
-import { sliceBytes } from "#codec"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as BoundedJson from "../archive/BoundedJson.js"
 import * as Pace from "../archive/Pace.js"
@@ -147,7 +147,7 @@ const checkNames = Effect.fnUntraced(function* (manifest: Manifest) {
       return yield* invalid("skill-order", skill.name)
     }
     previousName = skill.name
-    yield* pace(skill.name.length)
+    if (pace(skill.name.length)) yield* yieldToEventLoop
     let previousPath: string | undefined
     for (const file of skill.files) {
       if (file.path.length > maximumName || !ArchivePath.isSafe(file.path)) {
@@ -157,7 +157,7 @@ const checkNames = Effect.fnUntraced(function* (manifest: Manifest) {
         return yield* invalid("file-order", memberPath(skill, file))
       }
       previousPath = file.path
-      yield* pace(file.path.length)
+      if (pace(file.path.length)) yield* yieldToEventLoop
     }
   }
 })

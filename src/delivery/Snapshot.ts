@@ -5,7 +5,7 @@
  */
 
 import { Effect, Option } from "effect"
-import { sliceBytes } from "#codec"
+import { sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
 import * as Pace from "../archive/Pace.js"
@@ -140,7 +140,7 @@ const locate = Effect.fnUntraced(function* (
       unlisted.delete(key)
       files.push({ path, expected, bytes: member.bytes })
       // Names can be long.
-      yield* pace(path.length)
+      if (pace(path.length)) yield* yieldToEventLoop
     }
     located.push({ skill, files })
   }
@@ -161,7 +161,7 @@ const verifyOwned = Effect.fnUntraced(function* (
   const pace = Pace.make()
   for (const entry of entries) {
     if (!entry.isDirectory) members.set(ArchivePath.key(entry.path), entry)
-    yield* pace(entry.path.length)
+    if (pace(entry.path.length)) yield* yieldToEventLoop
   }
 
   const manifestBytes = members.get(Manifest.path)?.bytes
@@ -184,7 +184,7 @@ const verifyOwned = Effect.fnUntraced(function* (
       if (file.path === Manifest.skillPath) entryPoint = file
       verified.push(file)
 
-      yield* pace(fileCost + bytes.length)
+      if (pace(fileCost + bytes.length)) yield* yieldToEventLoop
     }
     const skillPath = `${skill.name}/${Manifest.skillPath}`
     if (entryPoint === undefined) return yield* invalid("skill-md-missing", skillPath)

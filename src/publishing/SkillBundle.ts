@@ -7,6 +7,7 @@
 import type { FileSystem, Path } from "@effect/platform"
 import type { PlatformError } from "@effect/platform/Error"
 import { Array, Effect, Either } from "effect"
+import { yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
 import * as Pace from "../archive/Pace.js"
@@ -151,7 +152,7 @@ const bundle = Effect.fnUntraced(function* <M extends UploadPath.Member, E, R>(
   for (const member of source.members) {
     problems.push(...UploadPath.problemsOf(member))
     // Names can be long.
-    yield* pace(memberCost + member.path.length)
+    if (pace(memberCost + member.path.length)) yield* yieldToEventLoop
   }
   problems.push(...UploadPath.problemsTogether(kept.filter(({ isUtf8 }) => isUtf8)))
   problems.push(...kept.flatMap(irregular))
@@ -268,7 +269,7 @@ const digests = Effect.fnUntraced(function* (files: ReadonlyArray<UploadedFile>)
   const pace = Pace.make()
   for (const { bytes, path } of files.toSorted((left, right) => ArchivePath.compare(left.path, right.path))) {
     made.push({ path, size: bytes.length, sha256: yield* Digest.sha256Hex(bytes) })
-    yield* pace(fileCost + bytes.length)
+    if (pace(fileCost + bytes.length)) yield* yieldToEventLoop
   }
   return made
 })

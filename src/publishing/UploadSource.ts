@@ -7,6 +7,7 @@
 import { FileSystem, Path } from "@effect/platform"
 import type { PlatformError } from "@effect/platform/Error"
 import { Effect, Either } from "effect"
+import { yieldToEventLoop } from "#codec"
 import { crc32 } from "../archive/Crc32.js"
 import * as Pace from "../archive/Pace.js"
 import * as ZipReader from "../archive/ZipReader.js"
@@ -109,7 +110,7 @@ const sumUp = Effect.fnUntraced(function* (bytes: Uint8Array) {
   let crc = 0
   for (let start = 0; start < bytes.length; start += summedBytes) {
     crc = crc32(bytes.subarray(start, start + summedBytes), crc)
-    yield* pace(summedBytes)
+    if (pace(summedBytes)) yield* yieldToEventLoop
   }
   return crc
 })
