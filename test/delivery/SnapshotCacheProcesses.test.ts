@@ -1,44 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
 import { join } from "node:path"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { describe, expect, it } from "@effect/vitest"
 import { Clock, Effect, Option } from "effect"
-import { build } from "esbuild"
 import { inject } from "vitest"
 import * as SnapshotCache from "../../src/delivery/SnapshotCache.js"
+import * as Processes from "../support/Processes.js"
 import * as SealedRecords from "../support/SealedRecords.js"
-
-/** The program of a second process, bundled once so that plain `node` runs it. */
-const bundle = Effect.gen(function* () {
-  const fs = yield* FileSystem.FileSystem
-  const outfile = join(yield* fs.makeTempDirectoryScoped(), "SnapshotCacheProcess.mjs")
-  yield* Effect.promise(() =>
-    build({
-      entryPoints: [join(import.meta.dirname, "../support/SnapshotCacheProcess.ts")],
-      outfile,
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      conditions: ["effect-agent-contracts-source"],
-      logLevel: "error"
-    })
-  )
-  return outfile
-})
-
-const start = (program: string, ...args: ReadonlyArray<string | number>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [program, ...args.map(String)], { stdio: "ignore" })),
-    (child) => Effect.sync(() => child.kill("SIGKILL"))
-  )
-
-const exited = (child: ChildProcess) =>
-  Effect.promise(async () => {
-    if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
-    return child.signalCode ?? child.exitCode
-  })
 
 const temporaryFiles = (directory: string) =>
   Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readDirectory(directory)).pipe(
@@ -52,7 +20,7 @@ describe.skipIf(inject("codec") === "portable")("SnapshotCache.layerFiles and ot
     () =>
       Effect.gen(function* () {
         const fs = yield* FileSystem.FileSystem
-        const program = yield* bundle
+        const program = yield* Processes.bundled("SnapshotCacheProcess")
         const directory = yield* fs.makeTempDirectoryScoped()
         const saving = SnapshotCache.layerFiles({ directory })
         const cache = yield* Effect.provide(SnapshotCache.SnapshotCache, saving)
@@ -61,7 +29,7 @@ describe.skipIf(inject("codec") === "portable")("SnapshotCache.layerFiles and ot
         let leftovers = 0
         for (let killAt = 1; ; killAt++) {
           yield* cache.save(SealedRecords.slot, yield* SealedRecords.sealed("old"))
-          const ending = yield* exited(yield* start(program, directory, "new", 1, killAt))
+          const ending = yield* Processes.ending(yield* Processes.start(program, directory, "new", 1, killAt))
           const record = yield* cache.load(SealedRecords.slot)
           revisions.add(yield* SealedRecords.revisionOf(Option.getOrThrow(record)))
           if (ending === 0) break
@@ -88,13 +56,16 @@ describe.skipIf(inject("codec") === "portable")("SnapshotCache.layerFiles and ot
     () =>
       Effect.gen(function* () {
         const fs = yield* FileSystem.FileSystem
-        const program = yield* bundle
+        const program = yield* Processes.bundled("SnapshotCacheProcess")
         const directory = yield* fs.makeTempDirectoryScoped()
         const cache = yield* Effect.provide(SnapshotCache.SnapshotCache, SnapshotCache.layerFiles({ directory }))
         yield* cache.save(SealedRecords.slot, yield* SealedRecords.sealed("first"))
 
-        const writers = yield* Effect.all([start(program, directory, "a", 10), start(program, directory, "b", 10)])
-        const endings = yield* Effect.fork(Effect.forEach(writers, exited, { concurrency: "unbounded" }))
+        const writers = yield* Effect.all([
+          Processes.start(program, directory, "a", 10),
+          Processes.start(program, directory, "b", 10)
+        ])
+        const endings = yield* Effect.fork(Effect.forEach(writers, Processes.ending, { concurrency: "unbounded" }))
         const seen = new Set<string | undefined>()
         while (endings.unsafePoll() === null) {
           const record = yield* cache.load(SealedRecords.slot)

@@ -1,11 +1,8 @@
-import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
 import { join } from "node:path"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { build } from "esbuild"
 import {
   assertSettled,
   assertWhole,
@@ -14,49 +11,20 @@ import {
   temporaryDirectory,
   withTimePassing
 } from "../support/Materializations.js"
-
-/** The program of another process, bundled once so that plain `node` runs it. */
-const bundle = Effect.gen(function* () {
-  const fs = yield* FileSystem.FileSystem
-  const outfile = join(yield* fs.makeTempDirectoryScoped(), "MaterializeProcess.mjs")
-  yield* Effect.promise(() =>
-    build({
-      entryPoints: [join(import.meta.dirname, "../support/MaterializeProcess.ts")],
-      outfile,
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      conditions: ["effect-agent-contracts-source"],
-      logLevel: "error"
-    })
-  )
-  return outfile
-})
-
-const start = (program: string, ...args: ReadonlyArray<string | number>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [program, ...args.map(String)], { stdio: "ignore" })),
-    (child) => Effect.sync(() => child.kill("SIGKILL"))
-  )
-
-const exited = (child: ChildProcess) =>
-  Effect.promise(async () => {
-    if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
-    return child.signalCode ?? child.exitCode
-  })
+import * as Processes from "../support/Processes.js"
 
 describe("SkillMaterializer.materialize and other processes", () => {
   it.scopedLive(
     "a process that is killed during any operation that writes leaves each skill old, new or restorable, and the next pass repairs it",
     () =>
       Effect.gen(function* () {
-        const program = yield* bundle
+        const program = yield* Processes.bundled("MaterializeProcess")
         const directory = join(yield* temporaryDirectory, "skills")
         const states = new Set<string>()
         let restored = 0
         for (let killAt = 1; ; killAt++) {
           yield* prepare(directory)
-          const ending = yield* exited(yield* start(program, directory, "after", killAt))
+          const ending = yield* Processes.ending(yield* Processes.start(program, directory, "after", killAt))
           const at = `killed at ${killAt}`
           for (const [name, state] of Object.entries(assertWhole(directory, at))) states.add(`${name} ${state}`)
           if (ending === 0) break
@@ -79,7 +47,7 @@ describe("SkillMaterializer.materialize and other processes", () => {
     "passes that are killed one after another, each while it cleans up after the one before, leave nothing that the next cannot repair",
     () =>
       Effect.gen(function* () {
-        const program = yield* bundle
+        const program = yield* Processes.bundled("MaterializeProcess")
         const directory = join(yield* temporaryDirectory, "skills")
         yield* prepare(directory)
         for (const [set, killAt] of [
@@ -95,7 +63,7 @@ describe("SkillMaterializer.materialize and other processes", () => {
             Effect.flatMap(FileSystem.FileSystem, (fs) => fs.remove(`${directory}/.materialized.lock`))
           )
           assert.strictEqual(
-            yield* exited(yield* start(program, directory, set, killAt)),
+            yield* Processes.ending(yield* Processes.start(program, directory, set, killAt)),
             "SIGKILL",
             `${set} ${killAt}`
           )
@@ -110,13 +78,13 @@ describe("SkillMaterializer.materialize and other processes", () => {
     "processes with different skills that work in one directory at once take turns, and every skill stays whole",
     () =>
       Effect.gen(function* () {
-        const program = yield* bundle
+        const program = yield* Processes.bundled("MaterializeProcess")
         const directory = join(yield* temporaryDirectory, "skills")
         yield* prepare(directory)
         const children = yield* Effect.forEach(["before", "after", "before", "after"], (set) =>
-          start(program, directory, set)
+          Processes.start(program, directory, set)
         )
-        const endings = yield* Effect.forEach(children, exited, { concurrency: "unbounded" })
+        const endings = yield* Effect.forEach(children, Processes.ending, { concurrency: "unbounded" })
         assert.deepStrictEqual(endings, [0, 0, 0, 0])
         const state = assertWhole(directory, "")
         assert.include(

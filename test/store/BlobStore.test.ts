@@ -9,7 +9,7 @@ import * as Digest from "../../src/archive/Digest.js"
 import * as BlobStore from "../../src/store/BlobStore.js"
 import * as Database from "../../src/store/Database.js"
 import * as InterceptedFileSystem from "../support/InterceptedFileSystem.js"
-import * as StoreProcesses from "../support/StoreProcesses.js"
+import * as Processes from "../support/Processes.js"
 import * as Stores from "../support/Stores.js"
 
 /** Longer than the parts in which stores keep and read bytes, and nowhere the same as a part before. */
@@ -342,13 +342,13 @@ describe("BlobStore and a process that is killed", () => {
     () =>
       Effect.gen(function* () {
         const fs = yield* FileSystem.FileSystem
-        const program = yield* StoreProcesses.program
+        const program = yield* Processes.bundled("StoreProcess", "external")
         const directory = yield* Stores.emptyDirectory
         const outcomes = new Set<boolean>()
         let leftovers = 0
         for (let killAt = 1; ; killAt++) {
-          const process = yield* StoreProcesses.start(program, "files", directory, "put", killAt)
-          const ending = yield* StoreProcesses.ending(process)
+          const process = yield* Processes.start(program, "files", directory, "put", killAt)
+          const ending = yield* Processes.ending(process)
           const names = yield* fs.readDirectory(directory)
           const halfAnHourAgo = DateTime.toDate(DateTime.subtract(yield* DateTime.now, { minutes: 30 }))
           for (const name of names.filter((name) => name.endsWith(".tmp"))) {
@@ -376,13 +376,13 @@ describe("BlobStore and a process that is killed", () => {
     "at any statement of a put in PostgreSQL: the blob is there, whole, or not at all",
     () =>
       Effect.gen(function* () {
-        const program = yield* StoreProcesses.program
+        const program = yield* Processes.bundled("StoreProcess", "external")
         const url = yield* Stores.emptyPostgres
         const blobs = yield* Effect.map(Layer.build(Stores.layerPostgresAt(url)), Context.get(BlobStore.BlobStore))
         const outcomes = new Set<boolean>()
         for (let killAt = 1; ; killAt++) {
-          const process = yield* StoreProcesses.start(program, "postgres", Redacted.value(url), "put", killAt)
-          const ending = yield* StoreProcesses.ending(process)
+          const process = yield* Processes.start(program, "postgres", Redacted.value(url), "put", killAt)
+          const ending = yield* Processes.ending(process)
           const isThere = yield* blobs.has(sevensDigest)
           outcomes.add(isThere)
           if (isThere) expect(Buffer.compare(yield* blobs.get(sevensDigest), sevens)).toBe(0)

@@ -10,7 +10,7 @@ import { Context, Effect, Exit, Fiber, Layer, Scope, TestClock } from "effect"
 import { vi } from "vitest"
 import * as Database from "../../src/store/Database.js"
 import * as InterceptedFileSystem from "../support/InterceptedFileSystem.js"
-import * as StoreProcesses from "../support/StoreProcesses.js"
+import * as Processes from "../support/Processes.js"
 import * as Stores from "../support/Stores.js"
 
 const layerAt = (directory: string) => Layer.provide(Database.layerLibsql({ directory }), NodeContext.layer)
@@ -111,13 +111,13 @@ describe("Database.layerLibsql", () => {
     "a second process is told so too, and a process that was killed holds nothing",
     () =>
       Effect.gen(function* () {
-        const program = yield* StoreProcesses.program
+        const program = yield* Processes.bundled("StoreProcess", "external")
         const directory = yield* Stores.emptyDirectory
-        const process = yield* StoreProcesses.start(program, "libsql", directory, "hold")
-        yield* StoreProcesses.said(process, "ready")
+        const process = yield* Processes.start(program, "libsql", directory, "hold")
+        yield* Processes.said(process, "ready")
         expect(yield* Effect.flip(Effect.scoped(serve(directory)))).toEqual(new Database.DatabaseInUse({ directory }))
         process.kill("SIGKILL")
-        yield* StoreProcesses.ending(process)
+        yield* Processes.ending(process)
         yield* serve(directory)
       }),
     120_000
@@ -241,8 +241,8 @@ describe("A libSQL database that somebody else has locked", () => {
     () =>
       Effect.gen(function* () {
         const { directory, insert, transaction, onDisk } = yield* withNumbers
-        const program = yield* StoreProcesses.program
-        const process = yield* StoreProcesses.start(program, "libsql", directory, "race")
+        const program = yield* Processes.bundled("StoreProcess", "external")
+        const process = yield* Processes.start(program, "libsql", directory, "race")
         const acknowledged: Array<number> = []
         for (let value = 1_000; value < 1_000_000 && process.exitCode === null; value++) {
           const write = value % 2 === 0 ? insert(value) : transaction(insert(value))
@@ -250,7 +250,7 @@ describe("A libSQL database that somebody else has locked", () => {
           // The driver gives the event loop no turn, in which the end of the process could be noticed.
           yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
         }
-        expect(yield* StoreProcesses.ending(process)).toBe(0)
+        expect(yield* Processes.ending(process)).toBe(0)
         const theirs = Array.from({ length: 300 }, (_, index) => index + 1)
         expect(yield* onDisk).toEqual([...theirs, ...acknowledged])
         expect(acknowledged.length).toBeGreaterThan(10)
@@ -305,13 +305,13 @@ describe("A process on libSQL that is killed", () => {
     "at any statement of a transaction: all of its writes are there or none",
     () =>
       Effect.gen(function* () {
-        const program = yield* StoreProcesses.program
+        const program = yield* Processes.bundled("StoreProcess", "external")
         const outcomes = new Set<string>()
         for (let killAt = 1; ; killAt++) {
           const directory = yield* Stores.emptyDirectory
           yield* Effect.scoped(Effect.flatMap(serve(directory), (sql) => sql`CREATE TABLE numbers (value INTEGER)`))
-          const process = yield* StoreProcesses.start(program, "libsql", directory, "insert", killAt)
-          const ending = yield* StoreProcesses.ending(process)
+          const process = yield* Processes.start(program, "libsql", directory, "insert", killAt)
+          const ending = yield* Processes.ending(process)
           const sql = yield* serve(directory)
           outcomes.add(JSON.stringify(yield* sql`SELECT value FROM numbers`))
           if (ending === 0) break

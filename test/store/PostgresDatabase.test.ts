@@ -4,7 +4,7 @@ import { Context, Deferred, Effect, Fiber, Layer, Redacted } from "effect"
 import { vi } from "vitest"
 import * as BlobStore from "../../src/store/BlobStore.js"
 import * as Database from "../../src/store/Database.js"
-import * as StoreProcesses from "../support/StoreProcesses.js"
+import * as Processes from "../support/Processes.js"
 import * as Stores from "../support/Stores.js"
 
 /** One of several servers: a pool of connections of its own. */
@@ -240,11 +240,11 @@ describe("A process on PostgreSQL that is killed", () => {
     () =>
       Effect.gen(function* () {
         const { url, first } = yield* servers
-        const program = yield* StoreProcesses.program
+        const program = yield* Processes.bundled("StoreProcess", "external")
         const outcomes = new Set<string>()
         for (let killAt = 1; ; killAt++) {
-          const process = yield* StoreProcesses.start(program, "postgres", Redacted.value(url), "insert", killAt)
-          const ending = yield* StoreProcesses.ending(process)
+          const process = yield* Processes.start(program, "postgres", Redacted.value(url), "insert", killAt)
+          const ending = yield* Processes.ending(process)
           // In turn after what is left of the dead one, so that nothing of it comes later.
           const numbers = yield* first.transaction(Effect.zipLeft(first.numbers, first.sql`DELETE FROM numbers`))
           outcomes.add(numbers.join())

@@ -1,6 +1,6 @@
 /**
  * A process that saves records to a cache of files: `directory`, how many, and optionally the number of the file
- * operation during which it kills itself as `SIGKILL` would at any moment, with no chance to clean up.
+ * operation during which it kills itself.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
@@ -8,27 +8,16 @@ import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer } from "effect"
 import * as SnapshotCache from "../../src/delivery/SnapshotCache.js"
 import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
+import { killAt } from "./KillAt.js"
 import * as SealedRecords from "./SealedRecords.js"
 
-const [directory = "", name = "", count = "1", killAt = "0"] = process.argv.slice(2)
+const [directory = "", name = "", count = "1", at = "0"] = process.argv.slice(2)
 
-let operations = 0
-const around: InterceptedFileSystem.Around = (_, effect) =>
-  Effect.suspend(() => {
-    operations++
-    if (operations !== Number(killAt)) return effect
-    const kill = Effect.sync(() => process.kill(process.pid, "SIGKILL"))
-    // The operation has gone to the thread pool when the process ends.
-    return Effect.fork(effect).pipe(
-      Effect.zipRight(Effect.yieldNow()),
-      Effect.zipRight(kill),
-      Effect.zipRight(Effect.never)
-    )
-  })
+const counted = killAt(Number(at))
 
 const files = Layer.effect(
   FileSystem.FileSystem,
-  Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, around))
+  Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, (_, effect) => counted(effect)))
 ).pipe(Layer.provide(NodeFileSystem.layer))
 
 const program = Effect.gen(function* () {

@@ -1,6 +1,6 @@
 /**
  * Another process on a store: `files`, `libsql` or `postgres`, where it lies, what it does, and optionally the number of
- * the file-system or database call during which it kills itself, as `SIGKILL` would at any moment.
+ * the file-system or database call during which it kills itself.
  *
  * `hold` says `ready` and goes on. `put` puts 2,500,000 sevens. `insert` inserts 1, 2 and 3 into `numbers` in one
  * transaction. `race` inserts 1 to 300 into `numbers`, each for itself and over a connection that owns nothing.
@@ -15,24 +15,14 @@ import { Console, Effect, Layer, Redacted } from "effect"
 import * as BlobStore from "../../src/store/BlobStore.js"
 import * as Database from "../../src/store/Database.js"
 import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
+import { killAt } from "./KillAt.js"
 
-const [kind = "", place = "", action = "", killAt = "0"] = process.argv.slice(2)
+const [kind = "", place = "", action = "", at = "0"] = process.argv.slice(2)
 
-/** The calls of the action itself: what it needs to start is not counted. */
-let calls = Number.NaN
+/** Nothing is counted before the action itself: what it needs to start is not of it. */
+let counted = killAt(0)
 
-const count = <A, E, R>(call: Effect.Effect<A, E, R>) =>
-  Effect.suspend(() => {
-    calls++
-    if (calls !== Number(killAt)) return call
-    const kill = Effect.sync(() => process.kill(process.pid, "SIGKILL"))
-    // The call has left the process, or is even done, when the process ends.
-    return Effect.fork(call).pipe(
-      Effect.zipRight(Effect.yieldNow()),
-      Effect.zipRight(kill),
-      Effect.zipRight(Effect.never)
-    )
-  })
+const count = <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.suspend(() => counted(call))
 
 const platform = Layer.merge(NodeFileSystem.layer, NodePath.layer)
 
@@ -41,7 +31,7 @@ const files = Layer.effect(
   Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, (_, call) => count(call)))
 ).pipe(Layer.provideMerge(platform))
 
-const counted = (connection: Connection): Connection => ({
+const interceptedConnection = (connection: Connection): Connection => ({
   execute: (...args) => count(connection.execute(...args)),
   executeRaw: (...args) => count(connection.executeRaw(...args)),
   executeUnprepared: (...args) => count(connection.executeUnprepared(...args)),
@@ -51,7 +41,9 @@ const counted = (connection: Connection): Connection => ({
 
 const database = Layer.effect(
   SqlClient.SqlClient,
-  Effect.map(SqlClient.SqlClient, (sql) => Object.assign(sql, { reserve: Effect.map(sql.reserve, counted) }))
+  Effect.map(SqlClient.SqlClient, (sql) =>
+    Object.assign(sql, { reserve: Effect.map(sql.reserve, interceptedConnection) })
+  )
 ).pipe(
   Layer.provide(
     kind === "postgres"
@@ -66,7 +58,7 @@ const blobs =
     : Layer.provide(BlobStore.layerSql, database)
 
 const counting = Effect.sync(() => {
-  calls = 0
+  counted = killAt(Number(at))
 })
 
 const actions: Record<string, Effect.Effect<unknown, unknown>> = {

@@ -6,22 +6,25 @@ import { createInterface } from "node:readline"
 import { Effect } from "effect"
 import { build } from "esbuild"
 
-/** `StoreProcess.ts`, bundled once per scope. Packages stay imports, so that it lies below the repository's own. */
-export const program = Effect.gen(function* () {
+/**
+ * A program of this directory, by its name, bundled once per scope so that plain `node` runs it. With `external` packages stay
+ * imports, as native drivers have to; so that it finds them, it lies below the repository's own.
+ */
+export const bundled = Effect.fnUntraced(function* (name: string, packages: "bundle" | "external" = "bundle") {
   const directory = yield* Effect.acquireRelease(
     Effect.sync(() => {
       mkdirSync(".tmp", { recursive: true })
-      return resolve(mkdtempSync(".tmp/store-"))
+      return resolve(mkdtempSync(".tmp/process-"))
     }),
     (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
   )
-  const outfile = join(directory, "StoreProcess.mjs")
+  const outfile = join(directory, `${name}.mjs`)
   yield* Effect.promise(() =>
     build({
-      entryPoints: [join(import.meta.dirname, "StoreProcess.ts")],
+      entryPoints: [join(import.meta.dirname, `${name}.ts`)],
       outfile,
       bundle: true,
-      packages: "external",
+      packages,
       platform: "node",
       format: "esm",
       conditions: ["effect-agent-contracts-source"],
@@ -31,6 +34,7 @@ export const program = Effect.gen(function* () {
   return outfile
 })
 
+/** Killed when the scope closes, if it still runs then. */
 export const start = (program: string, ...args: ReadonlyArray<string | number>) =>
   Effect.acquireRelease(
     Effect.sync(() =>
