@@ -54,7 +54,13 @@ const referencesOf = (page: string) =>
     ([, file = "", parts = ""]) => ({ file, parts: [...parts.matchAll(/"([^"]+)"/g)].map(([, part = ""]) => part) })
   )
 
-const pages = ["docs/contract-learned-skills.md", "docs/materialize.md", "docs/security.md", "docs/skill-publishing.md"]
+const pages = [
+  "docs/contract-learned-skills.md",
+  "docs/materialize.md",
+  "docs/registry.md",
+  "docs/security.md",
+  "docs/skill-publishing.md"
+]
 
 describe.each(pages)("the tests that %s names", (page) => {
   const references = referencesOf(page)
@@ -83,7 +89,7 @@ describe.each(pages)("the tests that %s names", (page) => {
 it("every test file of a part of the contract is named", () => {
   const named = new Set(pages.flatMap(referencesOf).map(({ file }) => file))
   assert.deepStrictEqual(
-    ["test/archive", "test/delivery", "test/materialize", "test/publishing", "test/toolkit"]
+    ["test/archive", "test/delivery", "test/materialize", "test/publishing", "test/registry", "test/toolkit"]
       .flatMap(testsIn)
       .filter((file) => !named.has(basename(file))),
     []

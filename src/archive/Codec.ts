@@ -40,6 +40,8 @@ export interface Codec {
   readonly inflateSync: (source: Uint8Array, size: number) => Either.Either<Uint8Array, InflateError>
   /** The same for streams of any length, leaving the event loop free; interruptible. */
   readonly inflate: (source: Uint8Array, size: number) => Effect.Effect<Uint8Array, InflateError>
+  /** The verdict of `inflate`, in memory that does not grow with `size`: what is decoded is dropped. */
+  readonly checkInflate: (source: Uint8Array, size: number) => Effect.Effect<void, InflateError>
   /** Lets the event loop run its other work, I/O included (`Effect.yieldNow` only lets other fibers run). */
   readonly yieldToEventLoop: Effect.Effect<void>
   /** The bytes of canonical standard base64 (padded, no white space, unused bits zero); `undefined` for any other text. */

@@ -1,5 +1,6 @@
 /**
- * A strict inflate (RFC 1951) for the portable codec, into a buffer of the declared size.
+ * A strict inflate (RFC 1951) for the portable codec: into a buffer of the declared size or, where only the verdict is asked
+ * for, into a window that slides.
  *
  * `fflate` is the writer's deflate, but its inflate cannot keep this contract: it takes bytes after the end of a stream,
  * stored blocks whose lengths disagree and impossible Huffman codes, and what it allocates is what the stream says. Used
@@ -20,10 +21,48 @@ export function* steps(
   size: number,
   sliceBytes: number
 ): Generator<void, Either.Either<Uint8Array, InflateError>> {
-  const stream: Stream = { source, position: 0, bits: 0, bitCount: 0, output: new Uint8Array(size), written: 0 }
+  return yield* run(source, size, new Uint8Array(size), sliceBytes)
+}
+
+/**
+ * The verdict of {@link steps} on a stream of any size: what it decodes to is dropped. Allocates a window, some slices long at
+ * most, and the code tables of one block.
+ */
+export function* verdict(
+  source: Uint8Array,
+  size: number,
+  sliceBytes: number
+): Generator<void, Either.Either<void, InflateError>> {
+  const window = new Uint8Array(Math.min(size, 2 * longestDistance + longestStep(sliceBytes)))
+  return Either.map(yield* run(source, size, window, sliceBytes), () => undefined)
+}
+
+/** How far back a stream can refer. */
+const longestDistance = 32 * 1024
+
+/** What is written between two looks at the room that is left: a slice and one match more, or a stored block. */
+const longestStep = (sliceBytes: number) => Math.max(sliceBytes + 258, 0xffff)
+
+function* run(
+  source: Uint8Array,
+  size: number,
+  output: Uint8Array,
+  sliceBytes: number
+): Generator<void, Either.Either<Uint8Array, InflateError>> {
+  const stream: Stream = { source, position: 0, bits: 0, bitCount: 0, output, size, written: 0 }
+  let dropped = 0
+  const makeRoom = () => {
+    if (stream.size <= output.length || output.length - stream.written >= longestStep(sliceBytes)) return
+    const drop = stream.written - longestDistance
+    output.copyWithin(0, drop, stream.written)
+    stream.written = longestDistance
+    stream.size -= drop
+    dropped += drop
+  }
   let nextPause = sliceBytes
   let tableWork = 0
   for (let isFinal = false; !isFinal; ) {
+    makeRoom()
     isFinal = takeBits(stream, 1) === 1
     const type = takeBits(stream, 2)
     if (type === storedBlock) {
@@ -38,17 +77,19 @@ export function* steps(
         const outcome = inflateCodes(stream, codes, stream.written + sliceBytes)
         if (outcome === "end") break
         if (outcome !== "pause") return fail(outcome)
+        makeRoom()
         yield
       }
     }
-    if (stream.position + stream.written + tableWork >= nextPause) {
-      nextPause = stream.position + stream.written + tableWork + sliceBytes
+    const work = stream.position + dropped + stream.written + tableWork
+    if (work >= nextPause) {
+      nextPause = work + sliceBytes
       yield
     }
   }
   // Whole bytes that were taken into the bit buffer and not used lie behind the end of the stream.
   if (stream.position - (stream.bitCount >> 3) !== source.length) return fail("stream")
-  return stream.written === size ? Either.right(stream.output) : fail("size")
+  return stream.written === stream.size ? Either.right(output) : fail("size")
 }
 
 const fail = (reason: InflateError["reason"]) => Either.left(new InflateError({ reason }))
@@ -61,6 +102,9 @@ interface Stream {
   bits: number
   bitCount: number
   readonly output: Uint8Array
+  /** Where in `output` the content has to end: behind its own end as long as more comes than it has room for. */
+  size: number
+  /** How much of `output` is written. */
   written: number
 }
 
@@ -99,9 +143,9 @@ const copyStored = (stream: Stream): Outcome => {
   const length = takeBits(stream, 16)
   const complement = takeBits(stream, 16)
   if (complement === early || length !== (complement ^ 0xffff)) return "stream"
-  const { output, position, source, written } = stream
+  const { output, position, size, source, written } = stream
   if (length > source.length - position) return "stream"
-  if (length > output.length - written) return "size"
+  if (length > size - written) return "size"
   output.set(source.subarray(position, position + length), written)
   stream.position += length
   stream.written += length
@@ -244,8 +288,7 @@ const fixedCodes = makeCodes(fixedLengths, fixedDistances)
 
 /** Decodes symbols to the end of the block, or until `pauseAt` bytes are written. */
 const inflateCodes = (stream: Stream, { distances, literals }: Codes, pauseAt: number): Outcome | "pause" => {
-  const { output, source } = stream
-  const size = output.length
+  const { output, size, source } = stream
   const sourceEnd = source.length
   const literalMask = literals.length - 1
   const distanceMask = distances.length - 1

@@ -8,8 +8,9 @@
  */
 
 import { Effect, Either, Schema } from "effect"
-import { inflate, inflateSync, sliceBytes, yieldToEventLoop } from "#codec"
+import { checkInflate, inflate, inflateSync, sliceBytes, yieldToEventLoop } from "#codec"
 import * as ArchivePath from "./ArchivePath.js"
+import type { InflateError } from "./Codec.js"
 import * as Pace from "./Pace.js"
 
 /** The rule of the archive that was broken. */
@@ -112,6 +113,18 @@ export interface ZipMember {
   readonly data: Uint8Array
 }
 
+/** What an archive holds. */
+export interface ZipMembers {
+  /** In the order of the central directory. */
+  readonly members: ReadonlyArray<ZipMember>
+  /**
+   * Whether the members are all there is and other readers see the same ones: nothing lies between them or in comments, their
+   * local headers say what the central directory says, and nothing gives them another name, type or owner's rights. Readers
+   * differ in which of these they believe.
+   */
+  readonly isUnambiguous: boolean
+}
+
 /**
  * Reads what an archive holds without judging names and types: for callers that report all that is wrong with them, or leave
  * out what they do not take. Everything else is held to the rules of {@link read}, decoded sizes aside, which are the
@@ -127,7 +140,7 @@ export interface ZipMember {
  *
  * const archive = ZipWriter.write([{ path: "hello.txt", bytes: new TextEncoder().encode("hello") }])
  * const program = ZipReader.readMembers(archive, { archiveBytes: 1024, entries: 10 })
- * Effect.runPromise(program).then((members) => console.log(members.map((member) => member.kind))) // ["file"]
+ * Effect.runPromise(program).then(({ members }) => console.log(members.map((member) => member.kind))) // ["file"]
  * ```
  */
 export const readMembers = Effect.fnUntraced(function* (
@@ -137,17 +150,21 @@ export const readMembers = Effect.fnUntraced(function* (
   const { bytes, directory, source } = yield* open(archive, limits)
   const headers = yield* readHeaders(source, directory, "structure")
   yield* checkOverlaps(headers)
-  return headers.map(
-    ({ crc, dataEnd, dataStart, isUtf8, kind, method, path, size }): ZipMember => ({
-      path,
-      isUtf8,
-      kind,
-      size,
-      crc,
-      method,
-      data: bytes.subarray(dataStart, dataEnd)
-    })
-  )
+  const read: ZipMembers = {
+    members: headers.map(
+      ({ crc, dataEnd, dataStart, isUtf8, kind, method, path, size }): ZipMember => ({
+        path,
+        isUtf8,
+        kind,
+        size,
+        crc,
+        method,
+        data: bytes.subarray(dataStart, dataEnd)
+      })
+    ),
+    isUnambiguous: hasNoGaps(source, headers, directory) && headers.every((header) => isPlain(source, header))
+  }
+  return read
 })
 
 /**
@@ -156,9 +173,22 @@ export const readMembers = Effect.fnUntraced(function* (
  *
  * The bytes of stored members are views into the archive.
  */
-export const decodeEach = Effect.fnUntraced(function* <M extends ZipMember, E, R>(
+export const decodeEach = <M extends ZipMember, E, R>(
   members: ReadonlyArray<M>,
   take: (member: M, decoded: Either.Either<Uint8Array, ZipError>) => Effect.Effect<void, E, R>
+) => eachMember(members, inflate, take)
+
+/**
+ * Whether every member decodes to what it declares: the failure is of the first that does not. What is decoded is dropped, so
+ * that this takes little memory however much it is.
+ */
+export const checkEach = (members: ReadonlyArray<ZipMember>): Effect.Effect<void, ZipError> =>
+  eachMember(members, checkInflate, (_, decoded) => Either.map(decoded, () => undefined))
+
+const eachMember = Effect.fnUntraced(function* <M extends ZipMember, A, E, R>(
+  members: ReadonlyArray<M>,
+  inflateLong: (source: Uint8Array, size: number) => Effect.Effect<A, InflateError>,
+  take: (member: M, decoded: Either.Either<A | Uint8Array, ZipError>) => Effect.Effect<void, E, R>
 ) {
   let work = 0
   for (const member of members) {
@@ -178,13 +208,17 @@ export const decodeEach = Effect.fnUntraced(function* <M extends ZipMember, E, R
       yield* take(member, Either.left(broken("entry-size", path)))
       continue
     }
-    const inflated = work <= sliceBytes ? inflateSync(data, size) : yield* Effect.either(inflate(data, size))
+    const inflated: Either.Either<A | Uint8Array, InflateError> =
+      work <= sliceBytes ? inflateSync(data, size) : yield* Effect.either(inflateLong(data, size))
     yield* take(
       member,
-      Either.mapLeft(inflated, ({ reason }) => broken(reason === "stream" ? "deflate-stream" : "entry-size", path))
+      Either.mapLeft(inflated, (error) => inflateFailure(error, path))
     )
   }
 })
+
+const inflateFailure = ({ reason }: InflateError, path: string) =>
+  broken(reason === "stream" ? "deflate-stream" : "entry-size", path)
 
 /** What a member costs beside its bytes, in bytes decoded: ten thousand empty members are work too. */
 const memberCost = 4 * 1024
@@ -227,6 +261,8 @@ interface Header {
   readonly method: number
   readonly size: number
   readonly crc: number
+  /** Of the central header. */
+  readonly central: number
   /** Of the local header. */
   readonly start: number
   readonly dataStart: number
@@ -365,6 +401,7 @@ const localLength = 30
 /** Encryption, strong encryption, and masked local headers, which go with an encrypted central directory. */
 const encryptionFlags = 0x0001 | 0x0040 | 0x2000
 const descriptorFlag = 0x0008
+const utf8Flag = 0x0800
 const stored = 0
 const deflated = 8
 
@@ -467,7 +504,20 @@ function* readHeader(source: Source, directory: Directory, at: number, strictnes
     if (local.size !== size || local.compressedSize !== compressedSize) return yield* broken("local-header", path)
   }
   const crc = view.getUint32(at + 16, true)
-  const header: Header = { path, isUtf8, kind, isDirectory, method, size, crc, start, dataStart, dataEnd, end }
+  const header: Header = {
+    path,
+    isUtf8,
+    kind,
+    isDirectory,
+    method,
+    size,
+    crc,
+    central: at,
+    start,
+    dataStart,
+    dataEnd,
+    end
+  }
   return { header, next }
 }
 
@@ -563,6 +613,59 @@ const findExtraFields = (view: DataView, start: number, end: number, id: number)
   return found
 }
 
+/** Of extra fields that say nothing of name, type and content: ZIP64, times, and numbers of users and groups. */
+const plainExtraIds = new Set([zip64ExtraId, 0x000a, 0x5455, 0x5855, 0x7855, 0x7875])
+
+/** How hard the encoder tried, a data descriptor, and names in UTF-8. */
+const plainFlags = 0x0006 | descriptorFlag | utf8Flag
+
+/** To run as the owner or group of a file, and the sticky bit, in the upper half of the attributes. */
+const specialModes = 0o7000
+
+/** The attribute by which an entry made on DOS is a directory, whatever its name. */
+const dosDirectory = 0x10
+
+/** Whether every reader sees the entry as this one does. */
+const isPlain = ({ bytes, view }: Source, header: Header): boolean => {
+  const { central, crc, dataEnd, dataStart, end, isDirectory, method, path, size, start } = header
+  const flags = view.getUint16(central + 8, true)
+  const nameEnd = central + centralLength + view.getUint16(central + 28, true)
+  const extraEnd = nameEnd + view.getUint16(central + 30, true)
+  const commentEnd = extraEnd + view.getUint16(central + 32, true)
+  const localNameEnd = start + localLength + view.getUint16(start + 26, true)
+  if (commentEnd !== extraEnd || (view.getUint16(central + 40, true) & specialModes) !== 0) return false
+  if (!isPlainExtra(view, nameEnd, extraEnd) || !isPlainExtra(view, localNameEnd, dataStart)) return false
+  if ((flags & ~plainFlags) !== 0) return false
+  // Without the flag most readers take a name for one of an old code page.
+  const isAscii = bytes.subarray(central + centralLength, nameEnd).every((byte) => byte < 0x80)
+  if (!isAscii && (flags & utf8Flag) === 0) return false
+  if (isDirectory && (!path.endsWith("/") || dataEnd !== dataStart)) return false
+  if (!isDirectory && (view.getUint8(central + 38) & dosDirectory) !== 0) return false
+  const localCrc = view.getUint32(start + 14, true)
+  if ((flags & descriptorFlag) === 0) return localCrc === crc
+  // Who reads on from a local header finds the end of a deflate stream in it, and that of stored data nowhere.
+  if (method === stored) return false
+  const isSigned = (end - dataEnd) % 8 === 0
+  return (
+    saysNothingElse(localCrc, crc) &&
+    saysNothingElse(view.getUint32(start + 18, true), dataEnd - dataStart) &&
+    saysNothingElse(view.getUint32(start + 22, true), size) &&
+    view.getUint32(dataEnd + (isSigned ? 4 : 0), true) === crc
+  )
+}
+
+/** Before a data descriptor some tools say what they know already. */
+const saysNothingElse = (early: number, actual: number): boolean => early === 0 || early === actual
+
+const isPlainExtra = (view: DataView, start: number, end: number): boolean => {
+  let at = start
+  while (at + 4 <= end) {
+    if (!plainExtraIds.has(view.getUint16(at, true))) return false
+    at += 4 + view.getUint16(at + 2, true)
+  }
+  return at === end
+}
+
 const descriptorSignature = 0x08074b50
 
 /**
@@ -616,6 +719,14 @@ function* checkOverlaps(headers: ReadonlyArray<Header>) {
   }
 }
 
+/** All bytes before the central directory are entries, and none are a comment. A reader that takes entries one after another would find others there. */
+const hasNoGaps = ({ view }: Source, headers: ReadonlyArray<Header>, directory: Directory): boolean => {
+  let length = 0
+  for (const { end, start } of headers) length += end - start
+  // The last of an end record without a comment: its length.
+  return length === directory.start && view.getUint16(view.byteLength - 2, true) === 0
+}
+
 function* checkDecodedSize(headers: ReadonlyArray<Header>, limits: ZipLimits) {
   let total = 0
   for (const { path, size } of headers) {
@@ -643,7 +754,7 @@ function* decodeEntries(bytes: Uint8Array, headers: ReadonlyArray<Header>) {
     }
     const inflated = work <= sliceBytes ? inflateSync(data, size) : yield* Effect.either(inflate(data, size))
     if (Either.isLeft(inflated)) {
-      return yield* broken(inflated.left.reason === "stream" ? "deflate-stream" : "entry-size", path)
+      return yield* inflateFailure(inflated.left, path)
     }
     entries.push({ path, isDirectory, bytes: inflated.right })
   }

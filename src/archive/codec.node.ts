@@ -70,25 +70,43 @@ const chunkFor = (size: number) => Math.max(size + 1, 64)
 const inputSliceBytes = 256 * 1024
 
 export const inflate: Codec["inflate"] = (source, size) =>
-  Effect.async<Uint8Array, InflateError>((resume) => {
+  Effect.suspend(() => {
     let output: Uint8Array = new Uint8Array(0)
-    // The stream works on the thread pool, into one buffer: as long as the content fits, its chunks are parts of this buffer,
-    // each behind the last. So nothing is copied on this thread and no buffers wait for the garbage collector.
+    // Into one buffer: as long as the content fits, the stream's chunks are parts of this buffer, each behind the last. So
+    // nothing is copied on this thread and no buffers wait for the garbage collector.
     const chunkSize = chunkFor(size)
-    const stream = createInflateRaw({ chunkSize })
-    stream.on("data", (chunk: Buffer) => {
+    const inflated = inflateChunks(source, size, chunkSize, (chunk) => {
       const first = output.length === 0 ? chunk : output
       output = new Uint8Array(first.buffer, first.byteOffset, output.length + chunk.length)
-      if (output.length <= size) return
-      stream.destroy()
-      resume(failure("size"))
+    })
+    return Effect.map(inflated, () => owned(output, chunkSize))
+  })
+
+export const checkInflate: Codec["checkInflate"] = (source, size) => inflateChunks(source, size, droppedChunk, () => {})
+
+/** In larger chunks more waits for the garbage collector, in smaller ones each costs more than its inflating. */
+const droppedChunk = 256 * 1024
+
+/** Inflates on the thread pool, and hands on no more than what comes within `size` bytes. */
+const inflateChunks = (source: Uint8Array, size: number, chunkSize: number, take: (chunk: Buffer) => void) =>
+  Effect.async<void, InflateError>((resume) => {
+    let length = 0
+    const stream = createInflateRaw({ chunkSize })
+    stream.on("data", (chunk: Buffer) => {
+      length += chunk.length
+      if (length <= size) {
+        take(chunk)
+      } else {
+        stream.destroy()
+        resume(failure("size"))
+      }
     })
     stream.on("error", () => resume(failure("stream")))
     stream.on("end", () => {
       // What follows the end of the stream would be waited for without end.
       stream.destroy()
       if (stream.bytesWritten !== source.length) resume(failure("stream"))
-      else resume(output.length === size ? Effect.succeed(owned(output, chunkSize)) : failure("size"))
+      else resume(length === size ? Effect.void : failure("size"))
     })
     // Each slice is a job of its own: a job is not interrupted, and a hostile stream can make one of 32 MiB take seconds.
     for (let start = 0; start < source.length; start += inputSliceBytes) {

@@ -5,8 +5,8 @@
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
-import { Effect } from "effect"
-import type { Codec } from "./Codec.js"
+import { Effect, type Either } from "effect"
+import type { Codec, InflateError } from "./Codec.js"
 import * as RawInflate from "./RawInflate.js"
 
 export const sliceBytes: Codec["sliceBytes"] = 256 * 1024
@@ -74,8 +74,12 @@ export const inflateSync: Codec["inflateSync"] = (source, size) => {
   }
 }
 
-export const inflate: Codec["inflate"] = Effect.fnUntraced(function* (source, size) {
-  const steps = RawInflate.steps(source, size, sliceBytes)
+export const inflate: Codec["inflate"] = (source, size) => inSlices(RawInflate.steps(source, size, sliceBytes))
+
+export const checkInflate: Codec["checkInflate"] = (source, size) =>
+  inSlices(RawInflate.verdict(source, size, sliceBytes))
+
+const inSlices = Effect.fnUntraced(function* <A>(steps: Generator<void, Either.Either<A, InflateError>>) {
   for (;;) {
     const step = steps.next()
     if (step.done) return yield* step.value

@@ -14,10 +14,13 @@ import * as CommandDirective from "@effect/cli/CommandDirective"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
 import * as ValidationError from "@effect/cli/ValidationError"
+import { isPlatformError } from "@effect/platform/Error"
+import * as Path from "@effect/platform/Path"
 import { Cause, Effect, Option } from "effect"
 import packageJson from "../../package.json" with { type: "json" }
 import { type CliError, UsageError } from "./CliError.js"
 import type { OwnFixtures } from "./ConformanceRun.js"
+import * as InputFile from "./InputFile.js"
 import * as Output from "./Output.js"
 import type { Screen } from "./Progress.js"
 import * as Usage from "./Usage.js"
@@ -87,6 +90,7 @@ const delivery = {
   // For completions: its values are those of `repeated`.
   containers: valued("container", Usage.acquire.flags.container).pipe(Options.repeated),
   revision: valued("revision", Usage.acquire.flags.revision).pipe(Options.optional),
+  keyFile: valued("key-file", Usage.acquire.flags["key-file"]).pipe(Options.optional),
   timeout: valued("timeout", Usage.acquire.flags.timeout).pipe(Options.optional)
 }
 
@@ -96,6 +100,7 @@ const sync = ({ screen }: Environment, repeated: Usage.Repeated) =>
     {
       ...delivery,
       directory: valued("dir", Usage.sync.flags.dir),
+      within: valued("within", Usage.sync.flags.within).pipe(Options.optional),
       watch: toggle("watch", Usage.sync.flags.watch),
       keepOnDenial: toggle("keep-on-denial", Usage.sync.flags["keep-on-denial"]),
       json: toggle("json", Usage.sync.flags.json)
@@ -146,10 +151,7 @@ const conformance = ({ ownFixtures, screen }: Environment) =>
 /** Where the commands about a running registry find it. */
 const connection = {
   apiUrl: valued("api-url", Usage.revisions.flags["api-url"]).pipe(Options.optional),
-  keyFile: Options.file("key-file").pipe(
-    Options.withDescription(Usage.revisions.flags["key-file"].description),
-    Options.optional
-  ),
+  keyFile: valued("key-file", Usage.revisions.flags["key-file"]).pipe(Options.optional),
   json: toggle("json", Usage.revisions.flags.json)
 }
 
@@ -157,9 +159,10 @@ const publish = ({ screen }: Environment) =>
   Command.make(
     "publish",
     {
-      skill: Args.path({ name: Usage.publish.arguments[0].name }),
+      source: Args.path({ name: Usage.publish.arguments[0].name }),
       container: valued("container", Usage.publish.flags.container),
       create: toggle("create", Usage.publish.flags.create),
+      skill: valued("skill", Usage.publish.flags.skill).pipe(Options.optional),
       ...connection
     },
     (options) =>
@@ -169,12 +172,27 @@ const publish = ({ screen }: Environment) =>
       )
   ).pipe(Command.withDescription(Usage.publish.description))
 
+const unpublish = ({ screen }: Environment) =>
+  Command.make(
+    "unpublish",
+    {
+      name: Args.text({ name: Usage.unpublish.arguments[0].name }),
+      container: valued("container", Usage.unpublish.flags.container),
+      ...connection
+    },
+    (options) =>
+      Effect.flatMap(
+        Effect.promise(() => import("./SkillsUnpublish.js")),
+        (command) => command.run(options, screen)
+      )
+  ).pipe(Command.withDescription(Usage.unpublish.description))
+
 const serve = Command.make(
   "serve",
   {
     port: valued("port", Usage.serve.flags.port).pipe(Options.optional),
     host: valued("host", Usage.serve.flags.host).pipe(Options.optional),
-    data: Options.directory("data").pipe(Options.withDescription(Usage.serve.flags.data.description), Options.optional),
+    data: valued("data", Usage.serve.flags.data).pipe(Options.optional),
     databaseUrl: valued("database-url", Usage.serve.flags["database-url"]).pipe(Options.optional),
     json: toggle("json", Usage.serve.flags.json)
   },
@@ -240,6 +258,14 @@ const containerList = Command.make("list", connection, (options) =>
   )
 ).pipe(Command.withDescription(Usage.containerList.description))
 
+const containerSwitch = (word: "enable" | "disable", usage: (typeof Usage.container.commands)["enable" | "disable"]) =>
+  Command.make(word, { id: Args.text({ name: usage.arguments[0].name }), ...connection }, (options) =>
+    Effect.flatMap(
+      Effect.promise(() => import("./RegistryContainers.js")),
+      (command) => command.setEnabled({ ...options, enabled: word === "enable" })
+    )
+  ).pipe(Command.withDescription(usage.description))
+
 const revisions = Command.make(
   "revisions",
   { container: Args.text({ name: Usage.revisions.arguments[0].name }), ...connection },
@@ -275,7 +301,12 @@ const registry = (repeated: Usage.Repeated) =>
       ),
       Command.make("container").pipe(
         Command.withDescription(Usage.container.description),
-        Command.withSubcommands([containerCreate, containerList])
+        Command.withSubcommands([
+          containerCreate,
+          containerList,
+          containerSwitch("enable", Usage.containerEnable),
+          containerSwitch("disable", Usage.containerDisable)
+        ])
       ),
       revisions,
       revoke
@@ -302,6 +333,7 @@ const root = (environment: Environment, repeated: Usage.Repeated = {}) =>
           check,
           pack,
           publish(environment),
+          unpublish(environment),
           acquire(environment, repeated),
           sync(environment, repeated),
           verify
@@ -326,13 +358,25 @@ export const run = (argv: ReadonlyArray<string>, environment: Environment) =>
       case "Completions":
         return Effect.flatMap(completions(root(environment), request.shell), Output.lines)
       case "Run":
-        return execute(root(environment, request.repeated), request.args)
+        return Effect.zipRight(requireWorkingDirectory, execute(root(environment, request.repeated), request.args))
     }
   }).pipe(Effect.tapErrorCause(report))
+
+/** Every path is resolved from it; of one that was removed the system says nothing but that. */
+const requireWorkingDirectory = Effect.flatMap(Path.Path, (path) =>
+  Effect.try({
+    try: () => path.resolve(),
+    catch: () => new UsageError({ message: "the working directory is no longer there" })
+  })
+)
 
 /** What `Command.run` does, without its own reports and built-in flags. */
 const execute = <Name extends string, R, E, A>(command: Command.Command<Name, R, E, A>, args: ReadonlyArray<string>) =>
   CommandDescriptor.parse(command.descriptor, [Usage.name, ...args], CliConfig.defaultConfig).pipe(
+    // It looks whether a path exists, and dies of every other answer than yes or no.
+    Effect.catchSomeDefect((defect) =>
+      isPlatformError(defect) ? Option.some(Effect.fail(InputFile.unusable(defect))) : Option.none()
+    ),
     Effect.flatMap((directive) =>
       CommandDirective.isUserDefined(directive)
         ? command.transform(command.handler(directive.value), directive.value)

@@ -19,6 +19,13 @@ export class Unsuccessful extends Data.TaggedError("Unsuccessful") {}
 /** Whoever read the standard output is gone (`| head`): nobody wants the rest. */
 export class OutputClosed extends Data.TaggedError("OutputClosed") {}
 
+/** The standard output takes no more, as on a full disk. `reason` is the code of the system. */
+export class OutputFailed extends Data.TaggedError("OUTPUT_FAILED")<{ readonly reason: string }> {
+  override get message(): string {
+    return `The standard output cannot be written: ${this.reason}.`
+  }
+}
+
 /** A server cannot have this address. `reason` is the code of the system. */
 export class CannotListen extends Data.TaggedError("CANNOT_LISTEN")<{
   readonly host: string
@@ -26,7 +33,27 @@ export class CannotListen extends Data.TaggedError("CANNOT_LISTEN")<{
   readonly reason: string
 }> {
   override get message(): string {
-    return `Port ${this.port} of ${JSON.stringify(this.host)} cannot be listened on: ${this.reason}.`
+    return `Port ${this.port} of ${JSON.stringify(this.host)} cannot be listened on: ${this.reason}. Choose others with --port and --host.`
+  }
+}
+
+/** The key of a first start cannot be kept, so there is none. `reason` is the code of the system. */
+export class AdminKeyNotWritten extends Data.TaggedError("ADMIN_KEY_NOT_WRITTEN")<{
+  readonly file: string
+  readonly reason: string
+}> {
+  override get message(): string {
+    return `The admin key of the first start cannot be written to ${JSON.stringify(this.file)}: ${this.reason}.`
+  }
+}
+
+/** Nothing is to be taken out of a container: the skill is not in it. */
+export class SkillNotPublished extends Data.TaggedError("SKILL_NOT_PUBLISHED")<{
+  readonly container: string
+  readonly name: string
+}> {
+  override get message(): string {
+    return `The latest revision of ${JSON.stringify(this.container)} has no skill ${JSON.stringify(this.name)}.`
   }
 }
 
@@ -34,12 +61,15 @@ export type CliError =
   | UsageError
   | Unsuccessful
   | OutputClosed
+  | OutputFailed
+  | AdminKeyNotWritten
   | CannotListen
   | DatabaseError
   | DatabaseInUse
   | DeliveryError
   | MaterializeError
   | RegistryFailure
+  | SkillNotPublished
   | StoreUnavailable
   | ValidationError.ValidationError
 

@@ -4,14 +4,16 @@
  * @module
  */
 import { FetchHttpClient } from "@effect/platform"
-import { Config, ConfigProvider, Duration, Effect, Layer, Option } from "effect"
+import { Config, ConfigProvider, Duration, Effect, Layer, Option, Redacted } from "effect"
 import * as RegistryClient from "../delivery/RegistryClient.js"
 import * as SkillDelivery from "../delivery/SkillDelivery.js"
 import * as SnapshotCache from "../delivery/SnapshotCache.js"
 import { UsageError } from "./CliError.js"
+import * as KeyFile from "./KeyFile.js"
 
 export interface Options {
   readonly apiUrl: Option.Option<string>
+  readonly keyFile: Option.Option<string>
   readonly containers: ReadonlyArray<string>
   readonly revision: Option.Option<string>
   readonly timeout: Option.Option<string>
@@ -22,6 +24,7 @@ export interface Options {
 /** The settings, each with the flag that replaces it. */
 const flagOf: Readonly<Record<string, string>> = {
   INTELLIGENCE_API_URL: "--api-url",
+  CPK_INTELLIGENCE_API_KEY: "--key-file",
   CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "--container",
   CPK_INTELLIGENCE_SKILLS_REVISION: "--revision"
 }
@@ -37,10 +40,16 @@ const flagOfOption: Readonly<Record<string, string>> = {
 const required = ["INTELLIGENCE_API_URL", "CPK_INTELLIGENCE_API_KEY", "CPK_INTELLIGENCE_LEARNING_CONTAINER_ID"]
 
 /** The delivery, or as a usage error what keeps it from being made. */
-export const layer = (options: Options) => {
+export const layer = (options: Options) =>
+  Layer.unwrapEffect(
+    Effect.map(Effect.transposeMapOption(options.keyFile, KeyFile.read), (apiKey) => layerOf(options, apiKey))
+  )
+
+const layerOf = (options: Options, apiKey: Option.Option<Redacted.Redacted>) => {
   const { apiUrl, containers, revision, timeout, watch } = options
   const flags = new Map<string, string>([
     ...Option.toArray(apiUrl).map((value) => ["INTELLIGENCE_API_URL", value] as const),
+    ...Option.toArray(apiKey).map((value) => ["CPK_INTELLIGENCE_API_KEY", Redacted.value(value)] as const),
     ...containers.map((value) => ["CPK_INTELLIGENCE_LEARNING_CONTAINER_ID", value] as const),
     ...Option.toArray(revision).map((value) => ["CPK_INTELLIGENCE_SKILLS_REVISION", value] as const)
   ])

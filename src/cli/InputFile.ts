@@ -9,12 +9,20 @@ import { display } from "../archive/ArchivePath.js"
 import { UsageError } from "./CliError.js"
 
 /** The file's bytes; no more than `limit` are ever read, whatever the file is. */
-export const bytes = (path: string, limit: number): Effect.Effect<Uint8Array, UsageError, FileSystem.FileSystem> =>
-  FileSystem.FileSystem.pipe(
-    Effect.flatMap((fs) => Stream.runCollect(fs.stream(path, { bytesToRead: limit, chunkSize: 1024 * 1024 }))),
-    Effect.map((chunks) => Buffer.concat(Chunk.toReadonlyArray(chunks))),
-    Effect.mapError(unreadable(path))
-  )
+export const bytes: (path: string, limit: number) => Effect.Effect<Uint8Array, UsageError, FileSystem.FileSystem> =
+  Effect.fnUntraced(function* (path, limit) {
+    const fs = yield* FileSystem.FileSystem
+    const { type } = yield* Effect.mapError(fs.stat(path), unreadable(path))
+    // The platform reads at positions, which a pipe has none of, and opening one without a writer never ends.
+    if (type === "FIFO" || type === "Socket") {
+      return yield* new UsageError({ message: `cannot read ${display(path)}: is a pipe; save what it gives in a file` })
+    }
+    const chunks = yield* Effect.mapError(
+      Stream.runCollect(fs.stream(path, { bytesToRead: limit, chunkSize: 1024 * 1024 })),
+      unreadable(path)
+    )
+    return Buffer.concat(Chunk.toReadonlyArray(chunks))
+  })
 
 /** The file's text; of a file of more than `limit` bytes no more is read than shows it. */
 export const text = (path: string, limit: number): Effect.Effect<string, UsageError, FileSystem.FileSystem> =>
@@ -27,6 +35,12 @@ export const text = (path: string, limit: number): Effect.Effect<string, UsageEr
 /** Says which file cannot be read, and why. */
 export const unreadable = (path: string) => (error: Error.PlatformError) =>
   new UsageError({ message: `cannot read ${display(path) || '""'}: ${reason(error)}` })
+
+/** The same of a path that the failure names itself. */
+export const unusable = (error: Error.PlatformError) => {
+  const at = error._tag === "SystemError" ? error.pathOrDescriptor : undefined
+  return new UsageError({ message: `cannot use ${typeof at === "string" ? display(at) : "a path"}: ${reason(error)}` })
+}
 
 /** Node's description begins "ENOENT: no such file or directory, open '...'"; the path is said once. */
 export const reason = ({ description = "unknown reason" }: Error.PlatformError): string =>

@@ -7,7 +7,8 @@
 import { Terminal } from "@effect/platform"
 import { Console, Effect } from "effect"
 import { unicodeEscape } from "../archive/UnicodeEscape.js"
-import { OutputClosed } from "./CliError.js"
+import { reasonOf } from "../store/StoreError.js"
+import { OutputClosed, OutputFailed } from "./CliError.js"
 
 /** Control and format characters, line separators, lone surrogates and private characters. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
@@ -15,11 +16,14 @@ const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu
 const printable = (text: string): string =>
   text.replace(unsafe, (character) => (character === "\n" ? character : unicodeEscape(character)))
 
-const write = (text: string): Effect.Effect<void, OutputClosed, Terminal.Terminal> =>
+const write = (text: string): Effect.Effect<void, OutputClosed | OutputFailed, Terminal.Terminal> =>
   Effect.flatMap(Terminal.Terminal, (terminal) => terminal.display(text)).pipe(
     // A reader that has stopped reading must not keep anybody from interrupting: the display itself cannot be.
     Effect.disconnect,
-    Effect.mapError(() => new OutputClosed())
+    Effect.mapError((error) => {
+      const reason = reasonOf(error)
+      return reason === "EPIPE" ? new OutputClosed() : new OutputFailed({ reason })
+    })
   )
 
 /** Lines of text. */

@@ -1,3 +1,8 @@
+/**
+ * The API keys of a running registry: issued, listed and revoked.
+ *
+ * @module
+ */
 import { DateTime, Effect, Option, Redacted, Schema } from "effect"
 import * as RegistryHttpApi from "../registry/RegistryHttpApi.js"
 import * as Model from "../registry/RegistryModel.js"
@@ -27,13 +32,14 @@ export const create = Effect.fnUntraced(function* ({ containers, json, name, ...
   if (containers.length > 0 && scope !== "read") {
     return yield* new UsageError({ message: "--container is for keys that read; publish and admin keys open all" })
   }
-  const { call } = yield* RegistryConnection.connect(options)
-  const issued = yield* call(({ keys }) =>
+  const { callOnce } = yield* RegistryConnection.connect(options)
+  // Sent once: sent again it would be another key.
+  const issued = yield* callOnce(({ keys }) =>
     keys.issueKey({ payload: { name, scope, containers: containers.length === 0 ? null : containers } })
   )
   yield* json
     ? Output.json(encodeIssued(issued))
-    : Output.lines([`key         ${Redacted.value(issued.key)}`, ...keyLines(issued.apiKey)])
+    : Output.lines([`key         ${Render.id(Redacted.value(issued.key))}`, ...keyLines(issued.apiKey)])
 })
 
 /** Every key that there is or was; no key itself. */
@@ -45,7 +51,7 @@ export const list = Effect.fnUntraced(function* ({ json, ...options }: Options) 
     : Output.lines(
         keys.map(({ containers, createdAt, id, name, revokedAt, scope }) =>
           [
-            id,
+            Render.id(id),
             scope.padEnd("publish".length),
             DateTime.formatIso(createdAt),
             Render.quote(name),
@@ -59,7 +65,7 @@ export const list = Effect.fnUntraced(function* ({ json, ...options }: Options) 
 /** Revokes a key, everywhere within a second. */
 export const revoke = Effect.fnUntraced(function* ({ id, json, ...options }: Options & { readonly id: string }) {
   const { call } = yield* RegistryConnection.connect(options)
-  const key = yield* call(({ keys }) => keys.revokeKey({ path: { keyId: encodeURIComponent(id) } }))
+  const key = yield* call(({ keys }) => keys.revokeKey({ path: { keyId: id } }))
   yield* json ? Output.json(encodeKey(key)) : Output.lines(keyLines(key))
 })
 
@@ -67,7 +73,7 @@ const encodeKey = Schema.encodeSync(Model.ApiKey)
 const encodeIssued = Schema.encodeSync(RegistryHttpApi.IssuedKey)
 
 const keyLines = ({ containers, createdAt, id, name, revokedAt, scope }: Model.ApiKey): ReadonlyArray<string> => [
-  `id          ${id}`,
+  `id          ${Render.id(id)}`,
   `name        ${Render.quote(name)}`,
   `scope       ${scope}`,
   `containers  ${containers === null ? "all" : containers.map(Render.quote).join(", ")}`,

@@ -1,13 +1,21 @@
+/**
+ * The registry as a process: its settings, where it keeps what, the first admin key, and its end.
+ *
+ * @module
+ */
 import { createServer } from "node:http"
 import { FileSystem, HttpServer, Path } from "@effect/platform"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Config, Effect, FiberRef, HashSet, Layer, Logger, Option, Redacted } from "effect"
+import { Config, Effect, Either, FiberRef, HashSet, Layer, Logger, Option, Redacted } from "effect"
+import { display } from "../archive/ArchivePath.js"
 import * as Registry from "../registry/Registry.js"
 import * as RegistryServer from "../registry/RegistryServer.js"
 import * as BlobStore from "../store/BlobStore.js"
 import * as Database from "../store/Database.js"
 import { reasonOf } from "../store/StoreError.js"
-import { CannotListen, UsageError } from "./CliError.js"
+import * as AtomicFile from "./AtomicFile.js"
+import { AdminKeyNotWritten, CannotListen, UsageError } from "./CliError.js"
+import * as InputFile from "./InputFile.js"
 import * as Output from "./Output.js"
 
 export interface Options {
@@ -22,26 +30,30 @@ const defaults = { port: 4400, host: "127.0.0.1", data: "registry-data" } as con
 
 /** Serves until it is interrupted; running requests are finished then. */
 export const run = Effect.fnUntraced(function* (options: Options) {
+  const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const port = yield* parsePort(options.port)
   const host = Option.getOrElse(options.host, () => defaults.host)
   const directory = Option.getOrElse(options.data, () => defaults.data)
   const databaseUrl = yield* databaseUrlSetting(options.databaseUrl)
+  yield* requireDirectory(directory)
 
   return yield* Effect.gen(function* () {
     const registry = yield* Registry.Registry
     const keyFile = path.join(directory, "admin-key")
     // Before anybody can ask: a server without a key is of no use.
     const issued = yield* registry.issueFirstKey("admin", (key) => writeKey(directory, keyFile, key))
+    yield* warnOfModes(directory, keyFile)
     return yield* Effect.gen(function* () {
-      const url = yield* HttpServer.addressFormattedWith(Effect.succeed)
+      const url = yield* HttpServer.addressWith((address) => Effect.succeed(urlOf(address)))
       const store = Option.isSome(databaseUrl) ? "PostgreSQL" : directory
+      const hasKeyFile = yield* Effect.orElseSucceed(fs.exists(keyFile), () => false)
       yield* options.json
-        ? Output.json({ url, store, ...(Option.isSome(issued) ? { adminKeyFile: keyFile } : {}) })
+        ? Output.json({ url, store, ...(hasKeyFile ? { adminKeyFile: keyFile } : {}) })
         : Output.lines([
             `registry   ${url}`,
-            `store      ${store}`,
-            ...(Option.isSome(issued) ? [`admin key  written to ${keyFile}`] : [])
+            `store      ${display(store)}`,
+            ...(hasKeyFile ? [`admin key  ${Option.isSome(issued) ? "written to" : "in"} ${display(keyFile)}`] : [])
           ])
       return yield* Effect.never
     }).pipe(Effect.provide(server(host, port)))
@@ -54,6 +66,20 @@ export const run = Effect.fnUntraced(function* (options: Options) {
   )
 })
 
+/** A directory, or a place for one. */
+const requireDirectory = Effect.fnUntraced(function* (directory: string) {
+  const fs = yield* FileSystem.FileSystem
+  const found = yield* Effect.either(fs.stat(directory))
+  const problem = Either.match(found, {
+    onLeft: (error) =>
+      error._tag === "SystemError" && error.reason === "NotFound" ? undefined : InputFile.reason(error),
+    onRight: ({ type }) => (type === "Directory" ? undefined : "is no directory")
+  })
+  if (problem !== undefined) {
+    return yield* new UsageError({ message: `--data: cannot use ${display(directory)}: ${problem}` })
+  }
+})
+
 const parsePort = (text: Option.Option<string>) => {
   const port = Option.match(text, {
     onNone: () => defaults.port,
@@ -64,15 +90,27 @@ const parsePort = (text: Option.Option<string>) => {
     : new UsageError({ message: "--port takes a number from 0 to 65535, 0 being any free port" })
 }
 
+const databaseVariable = "AGENT_CONTRACTS_DATABASE_URL"
+
 const databaseUrlSetting = (flag: Option.Option<string>) =>
-  Option.isSome(flag)
-    ? Effect.succeed(Option.map(flag, Redacted.make))
-    : Effect.mapError(
-        Config.option(Config.nonEmptyString("AGENT_CONTRACTS_DATABASE_URL")).pipe(
-          Config.map(Option.map(Redacted.make))
-        ),
-        () => new UsageError({ message: "AGENT_CONTRACTS_DATABASE_URL is empty: set it or unset it" })
-      )
+  Effect.gen(function* () {
+    // Neither is a value shown: it has a password.
+    const name = Option.isSome(flag) ? "--database-url" : databaseVariable
+    // Empty is not unset: a server that was meant to share a database must not start one of its own.
+    const url = Option.isSome(flag) ? flag : yield* Effect.orDie(Config.option(Config.string(databaseVariable)))
+    if (Option.exists(url, (text) => !/^postgres(?:ql)?:\/\//.test(text))) {
+      return yield* new UsageError({
+        message: `${name} must begin with postgres://${Option.isSome(flag) ? "" : ", or not be set at all"}`
+      })
+    }
+    return Option.map(url, Redacted.make)
+  })
+
+const urlOf = (address: HttpServer.Address): string =>
+  // An IPv6 address stands in brackets, which the platform leaves out.
+  address._tag === "TcpAddress" && address.hostname.includes(":")
+    ? `http://[${address.hostname}]:${address.port}`
+    : HttpServer.formatAddress(address)
 
 /** The database first: whoever does not own the directory touches nothing else in it. */
 const store = (directory: string, path: Path.Path, databaseUrl: Option.Option<Redacted.Redacted>) =>
@@ -84,20 +122,25 @@ const store = (directory: string, path: Path.Path, databaseUrl: Option.Option<Re
     onSome: (url) => Layer.provideMerge(BlobStore.layerSql, Database.layerPostgres({ url }))
   })
 
-/** How long a client may take over the end of its answer, once no request runs or the grace of those is over. */
-const lastBytes = "2 seconds"
+/** What a connection may take, in milliseconds (docs/registry.md, Connections). */
+const connections = {
+  /** For the head of a request. */
+  headersTimeout: 20_000,
+  /** For all of it; the largest upload then needs 70 KB a second. */
+  requestTimeout: 600_000,
+  /** Without a request. Longer than balancers keep theirs, or one would send a request on a connection that is being closed. */
+  keepAliveTimeout: 65_000
+} as const
+
+/** Without a byte in either direction while a request runs: whoever does not read their answer holds an archive. */
+const stillTimeout = 120_000
 
 const server = (host: string, port: number) =>
   Layer.suspend(() => {
-    const node = createServer()
-    // The platform waits for every connection, so one client that reads nothing would keep the process alive.
-    const cutOff = Effect.delay(
-      Effect.sync(() => node.closeAllConnections()),
-      lastBytes
-    )
-    return RegistryServer.layer().pipe(
-      Layer.provideMerge(Layer.scopedDiscard(Effect.addFinalizer(() => Effect.forkDaemon(cutOff)))),
-      Layer.provideMerge(NodeHttpServer.layer(() => node, { host, port }))
+    const node = createServer(connections).setTimeout(stillTimeout)
+    return Layer.provideMerge(
+      RegistryServer.layer({ node }),
+      NodeHttpServer.layer(() => node, { host, port })
     )
   }).pipe(Layer.mapError(({ cause }) => new CannotListen({ host, port, reason: reasonOf(cause) })))
 
@@ -108,16 +151,25 @@ const server = (host: string, port: number) =>
 const writeKey = (directory: string, file: string, key: Redacted.Redacted) =>
   Effect.gen(function* () {
     const fs = yield* FileSystem.FileSystem
-    const temporary = `${file}.tmp`
     yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
-    yield* fs.remove(temporary, { force: true })
-    yield* Effect.scoped(
-      Effect.gen(function* () {
-        const handle = yield* fs.open(temporary, { flag: "wx", mode: 0o600 })
-        yield* handle.writeAll(new TextEncoder().encode(`${Redacted.value(key)}\n`))
-        yield* handle.sync
-      })
+    yield* AtomicFile.write(file, new TextEncoder().encode(`${Redacted.value(key)}\n`), { mode: 0o600 })
+  }).pipe(Effect.mapError((error) => new AdminKeyNotWritten({ file, reason: reasonOf(error) })))
+
+/** Says what others on the machine may do that should be the server's alone. Windows has no such modes. */
+const warnOfModes = Effect.fnUntraced(function* (directory: string, keyFile: string) {
+  const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
+  if (path.sep === "\\") return
+  const allows = (at: string, modes: number) =>
+    Effect.match(fs.stat(at), { onFailure: () => false, onSuccess: ({ mode }) => (mode & modes) !== 0 })
+  if (yield* allows(directory, 0o022)) {
+    yield* Effect.logWarning(
+      "Others can write to the data directory, and so replace keys and archives; take that from them"
+    ).pipe(Effect.annotateLogs({ directory }))
+  }
+  if (yield* allows(keyFile, 0o077)) {
+    yield* Effect.logWarning("Others can read or write the admin key; revoke it, and delete the file").pipe(
+      Effect.annotateLogs({ file: keyFile })
     )
-    yield* fs.rename(temporary, file)
-    yield* Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync))
-  }).pipe(Effect.mapError((error) => new Database.DatabaseError({ problem: "open", reason: reasonOf(error) })))
+  }
+})

@@ -11,6 +11,9 @@ import type { Skill, VerifiedSnapshot } from "../delivery/Snapshot.js"
 /** As JSON writes it, so that it can be copied. What steers a terminal is escaped by whoever prints the line. */
 export const quote = (text: string): string => JSON.stringify(text)
 
+/** An id as it is where it can be nothing else, quoted where it could pass for other text. */
+export const id = (text: string): string => (/^[\w.-]+$/.test(text) ? text : quote(text))
+
 /** A number with its noun, in the plural where it is one. */
 export const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? "" : "s"}`
 

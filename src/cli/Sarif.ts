@@ -6,6 +6,8 @@
 import { Path } from "@effect/platform"
 import { Effect, Record } from "effect"
 import packageJson from "../../package.json" with { type: "json" }
+import { limits as frontmatter } from "../publishing/Frontmatter.js"
+import { limits } from "../publishing/Upload.js"
 import type { UploadRule, UploadWarningRule } from "../publishing/UploadProblem.js"
 
 /** One result. */
@@ -17,30 +19,35 @@ export interface Result {
   readonly file: string
 }
 
+const number = (value: number) => value.toLocaleString("en-US")
+
+const mebibytes = (bytes: number) => `${number(bytes / 1024 ** 2)} MiB`
+
 /** What each rule says. */
 export const rules: Readonly<Record<UploadRule | UploadWarningRule, string>> = {
   "no-files": "the upload has no files",
-  "total-size": "the files have more than 30 MiB together",
-  "member-count": "more than 10,000 files, or members of an archive, or files and directories on disk",
-  "archive-size": "the archive is longer than 64 MiB",
+  "total-size": `the files have more than ${mebibytes(limits.totalBytes)} together`,
+  "member-count": `more than ${number(limits.members)} files, or members of an archive, or files and directories on disk`,
+  "archive-size": `the archive is longer than ${mebibytes(limits.archiveBytes)}`,
   "archive-format": "the archive is no ZIP, cut short, encrypted, or broken in its structure",
   "archive-entry": "a member does not decode to what is declared of it",
   "path-encoding": "the path is not valid UTF-8",
   "path-segment": "the path has an empty, `.` or `..` part, or starts with `/`",
   "path-nul": "the path has a NUL character",
   "path-backslash": "the path has a backslash, as some Windows tools write them",
-  "path-length": "the path has more than 65,470 bytes",
+  "path-length": `the path has more than ${number(limits.pathBytes)} bytes`,
   "duplicate-path": "the path is there more than once",
   "file-and-directory": "a file and a directory have this path",
   link: "a link cannot be packed",
   "special-file": "neither a file nor a directory",
+  "file-unreadable": "a file on disk may not be read, or changed while it was read",
   "one-directory": "this is not in the one directory that all files must be in",
   "several-skills": "the upload contains several `SKILL.md` files and none of them is the skill's",
   "wrapper-directory": "there is an extra directory around the skill",
   "skill-file": "no `SKILL.md` at the directory's root, or not as a regular file, or in other case",
   "skill-file-encoding": "`SKILL.md` is not valid UTF-8",
   "frontmatter-missing": "`SKILL.md` does not start with a frontmatter, or no line `---` closes it",
-  "frontmatter-size": "the frontmatter has too many values, or nests them too deeply",
+  "frontmatter-size": `the frontmatter has more than ${number(frontmatter.tokens)} tokens of YAML, or collections more than ${frontmatter.depth} deep`,
   "frontmatter-yaml": "the frontmatter is not valid YAML, or no map",
   "frontmatter-alias": "the frontmatter has an alias or an anchor",
   "frontmatter-tag": "the frontmatter has a custom tag",
@@ -90,7 +97,7 @@ export const log = Effect.fnUntraced(function* (results: ReadonlyArray<Result>) 
           ruleId: rule,
           ruleIndex: ruleIds.indexOf(rule),
           level,
-          message: { text: message },
+          message: { text: plainText(message) },
           locations: [
             {
               physicalLocation: {
@@ -105,6 +112,13 @@ export const log = Effect.fnUntraced(function* (results: ReadonlyArray<Result>) 
     ]
   }
 })
+
+/**
+ * A message that says the same as SARIF's text: braces, which would be placeholders of arguments, are doubled (2.1.0, 3.11.5),
+ * and no name of a file makes a link, which is text in brackets before one in parentheses (3.11.6). A backslash before the
+ * brackets would be enough for the standard, but not all viewers look for one.
+ */
+const plainText = (message: string): string => message.replaceAll("](", "]\\u{28}").replace(/[{}]/g, "$&$&")
 
 /** Below the working directory relative to it, which code hosts take for the root of the repository. */
 const artifactLocation = (path: Path.Path, file: string) => {

@@ -7,21 +7,21 @@
 import { FileSystem, Path } from "@effect/platform"
 import { Effect } from "effect"
 import { display } from "../archive/ArchivePath.js"
-import type * as Policy from "../publishing/Policy.js"
 import * as SkillBundle from "../publishing/SkillBundle.js"
 import { skillFileName } from "../publishing/SkillLayout.js"
 import * as SkillPackage from "../publishing/SkillPackage.js"
 import { limits, type UploadedFile } from "../publishing/Upload.js"
 import type { InvalidUpload, UploadProblem, UploadWarning } from "../publishing/UploadProblem.js"
-import { UsageError } from "./CliError.js"
+import { Unsuccessful, UsageError } from "./CliError.js"
 import * as InputFile from "./InputFile.js"
+import * as Output from "./Output.js"
 
 /** One skill. */
 export interface SkillTarget {
   /** What it is called to whoever named it. */
   readonly path: string
   readonly bundle: (
-    policy: Policy.Policy
+    options?: SkillBundle.BundleOptions
   ) => Effect.Effect<SkillBundle.SkillBundle, InvalidUpload | UsageError, FileSystem.FileSystem | Path.Path>
   /** Where a file of the upload is, by its displayed path, or where the whole of it is. */
   readonly locate: (file: string | undefined) => Location
@@ -46,6 +46,19 @@ export const format = (
   return `${display(path)}: ${member === undefined ? "" : `${member}: `}${prefix}${message} [${rule}]`
 }
 
+/** Says all that is wrong with a skill, on standard error and with `json` as a result; `consequence` is what that means. */
+export const reportInvalid = Effect.fnUntraced(function* (
+  target: SkillTarget,
+  problems: ReadonlyArray<UploadProblem>,
+  { consequence, json }: { readonly consequence: string; readonly json: boolean }
+) {
+  const code = "INVALID_UPLOAD" satisfies InvalidUpload["_tag"]
+  if (json) yield* Output.json({ error: { code, problems } })
+  const lines = problems.map((problem) => format(target, problem))
+  yield* Output.problem([`${code}: ${display(target.path)} ${consequence}`, ...lines].join("\n"))
+  return yield* new Unsuccessful()
+})
+
 /** The one skill that is a directory or an archive. */
 export const one = Effect.fnUntraced(function* (operand: string) {
   const path = yield* Path.Path
@@ -68,9 +81,28 @@ export const all: (
     if (kinds.includes("directory")) {
       return yield* new UsageError({ message: "give directories and archives, or the files of one skill, not both" })
     }
+    yield* requireOneSkill(path, operands, kinds)
     return [files(path, operands)]
   }
 )
+
+/** Files of which some would be a skill of their own are no upload that anybody meant. */
+const requireOneSkill = (path: Path.Path, operands: ReadonlyArray<string>, kinds: ReadonlyArray<Kind>) => {
+  const directories = operands.filter((operand) => path.basename(operand) === skillFileName).map(path.dirname)
+  const outside = (directory: string) =>
+    operands.find(
+      (operand, index) =>
+        !isBelow(path, path.resolve(operand), path.resolve(directory)) &&
+        (kinds[index] === "archive" || path.basename(operand) === skillFileName)
+    )
+  const [directory] = directories
+  const other = directory === undefined ? undefined : outside(directory)
+  return directory === undefined || other === undefined || directories.some((some) => outside(some) === undefined)
+    ? Effect.void
+    : new UsageError({
+        message: `give several skills as directories or archives: ${display(other)} is not in ${display(directory)}`
+      })
+}
 
 type Kind = "archive" | "directory" | "file"
 
@@ -87,10 +119,8 @@ const kindOf = Effect.fnUntraced(function* (operand: string) {
 const archive = (operand: string): SkillTarget => ({
   path: operand,
   // One byte more than allowed is enough to refuse it.
-  bundle: (policy) =>
-    Effect.flatMap(InputFile.bytes(operand, limits.archiveBytes + 1), (bytes) =>
-      SkillBundle.fromZip(bytes, { policy })
-    ),
+  bundle: (options) =>
+    Effect.flatMap(InputFile.bytes(operand, limits.archiveBytes + 1), (bytes) => SkillBundle.fromZip(bytes, options)),
   locate: (member) => ({ path: operand, file: operand, ...(member === undefined ? {} : { member }) })
 })
 
@@ -99,8 +129,8 @@ const directory = (path: Path.Path, operand: string): SkillTarget => {
   const skillFile = path.join(operand, skillFileName)
   return {
     path: operand,
-    bundle: (policy) =>
-      Effect.mapError(SkillBundle.fromDirectory(operand, { policy }), (error) => {
+    bundle: (options) =>
+      Effect.mapError(SkillBundle.fromDirectory(operand, options), (error) => {
         if (error._tag === "INVALID_UPLOAD") return error
         const at = error._tag === "SystemError" ? error.pathOrDescriptor : undefined
         return InputFile.unreadable(typeof at === "string" ? at : operand)(error)
@@ -114,8 +144,11 @@ const directory = (path: Path.Path, operand: string): SkillTarget => {
   }
 }
 
-/** Whether a displayed path is the path itself: nothing is escaped, for which there is always a backslash, or cut off. */
-const isExact = (file: string): boolean => !file.includes("\\") && file.length < 200
+/**
+ * Whether a displayed path is the path itself: nothing is escaped, for which there is always a backslash, replaced, or cut off
+ * at 200 characters or up to nine before, where an escape of ten had no room.
+ */
+const isExact = (file: string): boolean => !/[\\\ufffd]/.test(file) && file.length <= 190
 
 const files = (path: Path.Path, operands: ReadonlyArray<string>): SkillTarget => {
   const absolute = operands.map((operand) => path.resolve(operand))
@@ -130,7 +163,7 @@ const files = (path: Path.Path, operands: ReadonlyArray<string>): SkillTarget =>
   const shown = path.relative(path.resolve(), common) || "."
   return {
     path: shown,
-    bundle: (policy) => Effect.flatMap(readAll(named), (files) => SkillBundle.fromFiles(files, { policy })),
+    bundle: (options) => Effect.flatMap(readAll(named), (files) => SkillBundle.fromFiles(files, options)),
     locate: (file) => {
       const operand = named.find((candidate) => display(candidate.path) === file)?.operand
       if (operand !== undefined) return { path: operand, file: operand }
@@ -139,13 +172,14 @@ const files = (path: Path.Path, operands: ReadonlyArray<string>): SkillTarget =>
   }
 }
 
+const isBelow = (path: Path.Path, file: string, directory: string): boolean => {
+  const relative = path.relative(directory, file)
+  return relative.split(path.sep)[0] !== ".." && !path.isAbsolute(relative)
+}
+
 const commonDirectory = (path: Path.Path, absolute: ReadonlyArray<string>): string => {
-  const isBelow = (file: string, directory: string) => {
-    const relative = path.relative(directory, file)
-    return relative.split(path.sep)[0] !== ".." && !path.isAbsolute(relative)
-  }
   let common = path.dirname(absolute[0] ?? "")
-  while (!absolute.every((file) => isBelow(file, common)) && path.dirname(common) !== common) {
+  while (!absolute.every((file) => isBelow(path, file, common)) && path.dirname(common) !== common) {
     common = path.dirname(common)
   }
   return common

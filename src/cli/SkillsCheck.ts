@@ -1,7 +1,7 @@
 import { Effect, Option } from "effect"
 import { display } from "../archive/ArchivePath.js"
 import * as Policy from "../publishing/Policy.js"
-import * as SkillBundle from "../publishing/SkillBundle.js"
+import type * as SkillBundle from "../publishing/SkillBundle.js"
 import type { UploadProblem, UploadWarning } from "../publishing/UploadProblem.js"
 import { Unsuccessful, UsageError } from "./CliError.js"
 import * as Output from "./Output.js"
@@ -50,13 +50,12 @@ interface Checked {
 }
 
 const check = (target: SkillTarget.SkillTarget, policy: Policy.Policy) =>
-  target.bundle(policy).pipe(
-    Effect.map((bundle): Checked => {
-      const { archive: _, warnings, ...skill } = bundle
-      return { skill: Option.some(skill), problems: SkillBundle.deliverable(bundle), warnings }
-    }),
-    Effect.catchTag("INVALID_UPLOAD", ({ problems }) =>
-      Effect.succeed<Checked>({ skill: Option.none(), problems, warnings: [] })
+  target.bundle({ policy, deliverable: true }).pipe(
+    Effect.map(
+      ({ archive: _, warnings, ...skill }): Checked => ({ skill: Option.some(skill), problems: [], warnings })
+    ),
+    Effect.catchTag("INVALID_UPLOAD", ({ problems, warnings }) =>
+      Effect.succeed<Checked>({ skill: Option.none(), problems, warnings })
     )
   )
 

@@ -1,3 +1,4 @@
+import { Path } from "@effect/platform"
 import { DateTime, Effect, Either, FiberRef, Logger, LogLevel, Option } from "effect"
 import { display } from "../archive/ArchivePath.js"
 import type { DeliveryError } from "../delivery/DeliveryError.js"
@@ -7,7 +8,7 @@ import * as SkillDelivery from "../delivery/SkillDelivery.js"
 import type { MaterializeError } from "../materialize/MaterializeError.js"
 import * as MaterializeReport from "../materialize/MaterializeReport.js"
 import * as SkillMaterializer from "../materialize/SkillMaterializer.js"
-import { Unsuccessful } from "./CliError.js"
+import { Unsuccessful, UsageError } from "./CliError.js"
 import * as DeliverySettings from "./DeliverySettings.js"
 import * as Output from "./Output.js"
 import * as Progress from "./Progress.js"
@@ -15,12 +16,14 @@ import * as Render from "./Render.js"
 
 export interface Options extends DeliverySettings.Options {
   readonly directory: string
+  readonly within: Option.Option<string>
   readonly keepOnDenial: boolean
   readonly json: boolean
 }
 
 /** Makes a directory hold the skills that a registry delivers, or with `watch` keeps it so. Prints what each pass did. */
-export const run = Effect.fnUntraced(function* (options: Options, screen: Progress.Screen) {
+export const run = Effect.fnUntraced(function* ({ within, ...rest }: Options, screen: Progress.Screen) {
+  const options = { ...rest, ...(yield* trusted(rest.directory, within)) }
   const progress = Progress.make(screen)
   const delivery = Effect.map(SkillDelivery.SkillDelivery, (delivery) => ({
     ...delivery,
@@ -34,6 +37,29 @@ export const run = Effect.fnUntraced(function* (options: Options, screen: Progre
   )
 })
 
+/**
+ * Below which directory no link is followed. What is below the working directory may have come with a clone, or an agent may have
+ * written it; of a directory elsewhere nothing is known but that its parent was named.
+ */
+const trusted = Effect.fnUntraced(function* (directory: string, within: Option.Option<string>) {
+  const path = yield* Path.Path
+  const isBelow = (trusted: string) => {
+    const relative = path.relative(path.resolve(trusted), path.resolve(directory))
+    return relative !== "" && relative.split(path.sep)[0] !== ".." && !path.isAbsolute(relative)
+  }
+  if (Option.isSome(within)) {
+    return isBelow(within.value)
+      ? { within: within.value }
+      : yield* new UsageError({ message: "--dir has to be below --within" })
+  }
+  return isBelow(".") ? { within: "." } : {}
+})
+
+/** What a pass takes of the options. */
+interface PassOptions extends Omit<Options, "within"> {
+  readonly within?: string
+}
+
 type Outcome = Either.Either<SkillMaterializer.SyncOutcome, MaterializeError>
 
 /** How one pass ended, and the delivery's status after it. */
@@ -42,7 +68,7 @@ interface Pass {
   readonly status: DeliveryStatus
 }
 
-const once = Effect.fnUntraced(function* (options: Options) {
+const once = Effect.fnUntraced(function* (options: PassOptions) {
   const outcome = yield* Effect.either(SkillMaterializer.syncOnce(options))
   yield* print({ outcome, status: yield* SkillDelivery.status }, options)
   yield* reportFailed(outcome)
@@ -52,7 +78,7 @@ const once = Effect.fnUntraced(function* (options: Options) {
 })
 
 /** Prints the first pass, then each that did something or ended otherwise, until it is interrupted. */
-const watch = Effect.fnUntraced(function* (options: Options) {
+const watch = Effect.fnUntraced(function* (options: PassOptions) {
   const delivery = yield* SkillDelivery.SkillDelivery
   const level = yield* FiberRef.get(FiberRef.currentMinimumLogLevel)
   let before: string | undefined
@@ -124,7 +150,7 @@ const reportFailed = (outcome: Outcome): Effect.Effect<void> =>
     { discard: true }
   )
 
-const print = Effect.fnUntraced(function* (pass: Pass, { directory, json, watch }: Options) {
+const print = Effect.fnUntraced(function* (pass: Pass, { directory, json, watch }: PassOptions) {
   if (json) return yield* Output.json(toJson(pass, directory))
   const error = errorOf(pass.outcome)
   const reported = error?._tag === "MATERIALIZE_FAILED" ? undefined : error
@@ -136,8 +162,12 @@ const print = Effect.fnUntraced(function* (pass: Pass, { directory, json, watch 
 const toJson = ({ outcome, status }: Pass, directory: string) => {
   const delivered = { directory, status: Render.statusJson(status) }
   if (Either.isLeft(outcome)) {
-    const { _tag: code, message, path, reason } = outcome.left
-    return { outcome: "failed", error: { code, message, path, reason }, ...delivered }
+    const { _tag: code, detail, message, path, reason } = outcome.left
+    return {
+      outcome: "failed",
+      error: { code, message, path, reason, ...(detail === undefined ? {} : { detail }) },
+      ...delivered
+    }
   }
   const ended = outcome.right
   const report = Option.match(reportOf(ended), { onNone: () => ({}), onSome: (report) => ({ report }) })
@@ -153,7 +183,7 @@ const outcomeLines = (outcome: Outcome, directory: string): readonly [string, ..
   const report = reportOf(ended)
   const verdict = ended._tag === "Synced" ? "synced    " : ended._tag === "Denied" ? "denied    " : "unavailable "
   if (Option.isNone(report)) return [`${verdict}${shown} (left as it is)`]
-  const { failed, kept, removed, restored, written } = report.value
+  const { failed, kept, leftovers, removed, restored, written } = report.value
   const counts = `${written.length} written, ${kept.length} kept, ${removed.length} removed, ${failed.length} failed`
   return [
     `${verdict}${shown} (${counts})`,
@@ -161,7 +191,10 @@ const outcomeLines = (outcome: Outcome, directory: string): readonly [string, ..
     ...written.map(
       (skill) => `  + ${nameOf(skill)}: ${Render.count(skill.files, "file")}, ${Render.count(skill.bytes, "byte")}`
     ),
-    ...removed.map((skill) => `  - ${nameOf(skill)}: ${skill.reason}`)
+    ...removed.map((skill) => `  - ${nameOf(skill)}: ${skill.reason}`),
+    ...leftovers.map(
+      ({ detail, name, reason }) => `  ! ${Render.quote(name)}: cannot be cleared away, ${detail ?? reason}`
+    )
   ]
 }
 

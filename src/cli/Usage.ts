@@ -92,6 +92,19 @@ export const pack = {
   example: "agent-contracts skills pack skills/greeting -o greeting.zip"
 } as const satisfies Command
 
+/** How the commands that talk to a registry's management find it. */
+const connection = {
+  flags: {
+    "api-url": { value: "url", description: "The registry (default: INTELLIGENCE_API_URL)" },
+    "key-file": { value: "file", description: "A file with the API key (default: CPK_INTELLIGENCE_API_KEY)" },
+    json
+  },
+  variables: {
+    INTELLIGENCE_API_URL: "The registry",
+    CPK_INTELLIGENCE_API_KEY: "The API key, which no flag takes"
+  }
+} as const
+
 /** How the commands that acquire skills find and ask the registry. */
 const delivery = {
   flags: {
@@ -106,14 +119,14 @@ const delivery = {
       description:
         "Pins the one container to a revision (default: CPK_INTELLIGENCE_SKILLS_REVISION, without --container only)"
     },
+    "key-file": connection.flags["key-file"],
     timeout: {
       value: "seconds",
       description: "What a check may take, verification included (default: 5); raise it when it ends in TIMEOUT"
     }
   },
   variables: {
-    INTELLIGENCE_API_URL: "The registry",
-    CPK_INTELLIGENCE_API_KEY: "The API key, which no flag takes",
+    ...connection.variables,
     CPK_INTELLIGENCE_LEARNING_CONTAINER_ID: "The container",
     CPK_INTELLIGENCE_SKILLS_REVISION: "The revision to pin that container to; not read with --container",
     AGENT_CONTRACTS_SKILLS_CACHE_DIR: "Where snapshots are kept between runs; nothing is kept without it"
@@ -137,8 +150,15 @@ export const sync = {
   flags: {
     ...delivery.flags,
     dir: { value: "directory", required: true, description: "The skills directory, such as .claude/skills" },
+    within: {
+      value: "directory",
+      description: "Below it no link is followed (default: the working directory, or the parent of a --dir elsewhere)"
+    },
     watch: { description: "Go on: ask and prove the directory every 5 seconds, until interrupted" },
-    "keep-on-denial": { description: "Leave the skills in place when the registry denies them (default: remove them)" },
+    "keep-on-denial": {
+      description:
+        "Leave the skills in place when the registry denies them, as it does of a wrong --container or --revision (default: remove them)"
+    },
     json
   },
   variables: delivery.variables,
@@ -146,31 +166,33 @@ export const sync = {
   example: "agent-contracts skills sync --container team --dir .claude/skills"
 } as const satisfies Command
 
-/** How the commands that talk to a registry's management find it. */
-const connection = {
-  flags: {
-    "api-url": { value: "url", description: "The registry (default: INTELLIGENCE_API_URL)" },
-    "key-file": { value: "file", description: "A file with the API key (default: CPK_INTELLIGENCE_API_KEY)" },
-    json
-  },
-  variables: {
-    INTELLIGENCE_API_URL: "The registry",
-    CPK_INTELLIGENCE_API_KEY: "The API key, which no flag takes"
-  }
-} as const
-
 export const publish = {
-  description:
-    "Publish a skill: upload it as a new version, and publish the container with it in place of the one of its name.",
-  arguments: [{ name: "skill", description: "The skill's directory or ZIP archive" }],
+  description: "Publish a skill: upload it, and publish the container with it in place of the one of its name.",
+  arguments: [{ name: "dir|zip", description: "The skill's directory, or a ZIP archive of it" }],
   flags: {
-    container: { value: "id", description: "The container to publish" },
+    container: { value: "id", required: true, description: "The container to publish; no variable names it" },
     create: { description: "Create the container if the registry has none of this id" },
+    skill: {
+      value: "id",
+      description: "The skill that gets a version (default: the container's of this name, or else a new one)"
+    },
     ...connection.flags
   },
   variables: connection.variables,
   commands: {},
   example: "agent-contracts skills publish skills/greeting --container team"
+} as const satisfies Command
+
+export const unpublish = {
+  description: "Take a skill out of a container: publish it without the skill, which the registry keeps.",
+  arguments: [{ name: "name", description: "The skill's name" }],
+  flags: {
+    container: { value: "id", required: true, description: "The container to publish" },
+    ...connection.flags
+  },
+  variables: connection.variables,
+  commands: {},
+  example: "agent-contracts skills unpublish greeting --container team"
 } as const satisfies Command
 
 export const serve = {
@@ -198,7 +220,7 @@ export const serve = {
 export const keyCreate = {
   description: "Issue an API key, which is shown this once.",
   flags: {
-    name: { value: "text", description: "What it is for" },
+    name: { value: "text", required: true, description: "What it is for" },
     scope: { value: "read|publish|admin", description: "What it may do, each with what is before it (default: read)" },
     container: {
       value: "id",
@@ -243,6 +265,22 @@ export const containerList = {
   example: "agent-contracts registry container list"
 } as const satisfies Command
 
+export const containerEnable = {
+  description: "Deliver a container's skills again.",
+  arguments: [{ name: "container", description: "The container's id" }],
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry container enable team"
+} as const satisfies Command
+
+export const containerDisable = {
+  description: "Deliver a container's skills to nobody; every server refuses them within a second.",
+  arguments: [{ name: "container", description: "The container's id" }],
+  ...connection,
+  commands: {},
+  example: "agent-contracts registry container disable team"
+} as const satisfies Command
+
 export const revisions = {
   description: "List a container's revisions, newest first.",
   arguments: [{ name: "container", description: "The container's id" }],
@@ -255,7 +293,7 @@ export const revoke = {
   description: "Revoke a revision; every server refuses it within a second.",
   arguments: [
     { name: "container", description: "The container's id" },
-    { name: "revision", description: "The revision, as it is listed" }
+    { name: "revision", description: "The revision, as it is listed, or its first digits: eight or more" }
   ],
   ...connection,
   commands: {},
@@ -279,7 +317,7 @@ export const conformanceRun = {
 export const skills = {
   description: "Learned skills: check, pack and publish them, acquire them from a registry, verify its archives.",
   flags: {},
-  commands: { check, pack, publish, acquire, sync, verify },
+  commands: { check, pack, publish, unpublish, acquire, sync, verify },
   example: verify.example
 } as const satisfies Command
 
@@ -293,7 +331,7 @@ export const key = {
 export const container = {
   description: "The containers of a registry.",
   flags: {},
-  commands: { create: containerCreate, list: containerList },
+  commands: { create: containerCreate, list: containerList, enable: containerEnable, disable: containerDisable },
   example: containerCreate.example
 } as const satisfies Command
 
@@ -522,10 +560,14 @@ const leaves = ({ commands }: Command): Rows =>
         : leaves(command).map(([words, description]) => [`${word} ${words}`, description])
   )
 
-const variables = (command: Command): Rows => [
-  ...Object.entries(command.variables ?? {}),
-  ...Object.values(command.commands).flatMap(variables)
-]
+/** Each once, however many commands read it. */
+const variables = (command: Command): Rows => {
+  const all = (command: Command): Rows => [
+    ...Object.entries(command.variables ?? {}),
+    ...Object.values(command.commands).flatMap(all)
+  ]
+  return Arr.dedupeWith(all(command), ([left], [right]) => left === right)
+}
 
 const section = (title: string, rows: Rows): ReadonlyArray<string> => {
   const width = Math.max(...rows.map(([term]) => term.length))

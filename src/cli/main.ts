@@ -45,11 +45,14 @@ const program = Cli.run(process.argv, environment).pipe(
   ])
 )
 
-// Both signals interrupt; only the exit code tells them apart.
+// Both signals interrupt; only the exit code tells them apart. After the first one the system's own way is left, as `runMain`
+// leaves it: whoever does not want to wait sends another, of either kind.
 let interrupted: number = exitCode.interrupted
-process.once("SIGTERM", () => {
-  interrupted = exitCode.terminated
-})
+const onSignal = (signal: NodeJS.Signals) => {
+  process.off("SIGINT", onSignal).off("SIGTERM", onSignal)
+  if (signal === "SIGTERM") interrupted = exitCode.terminated
+}
+process.on("SIGINT", onSignal).on("SIGTERM", onSignal)
 
 NodeRuntime.runMain(program, {
   disableErrorReporting: true,

@@ -15,7 +15,7 @@ import { FileSystem, Path } from "@effect/platform"
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import { Data, Effect, Option } from "effect"
 import * as Digest from "../archive/Digest.js"
-import { MaterializeError, platformReason } from "./MaterializeError.js"
+import { MaterializeError, ofPlatform } from "./MaterializeError.js"
 import { reservedPrefix } from "./TargetDirectory.js"
 
 /** A link is on the way to `path`, or at it. */
@@ -36,9 +36,18 @@ export interface TreeFile {
 /** Between two of these a write can be interrupted. */
 const writeBytes = 1024 * 1024
 
+/** Of one directory, while their content is proved: most of the time of a small file is waiting. */
+const filesAtOnce = 8
+
 export const temporaryPrefix = `${reservedPrefix}.tmp-`
 
+/** An empty directory that others are removed with; it stays. */
+export const emptyDirectoryName = `${reservedPrefix}.empty`
+
 const isNotFound = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"
+
+export const isAlreadyThere = (error: PlatformError | LinkRefused): boolean =>
+  error._tag === "SystemError" && error.reason === "AlreadyExists"
 
 /**
  * Opens a directory: none when it is absent and `create` is false. Below `within`, by default the directory's parent, no
@@ -68,7 +77,7 @@ export const open = Effect.fnUntraced(
     }
     if (!exists) {
       if (!options.create) return Option.none()
-      yield* Effect.uninterruptible(fs.makeDirectory(absolute, { recursive: true, mode: 0o755 }))
+      yield* Effect.uninterruptible(makeWay(fs, path, absolute))
     }
     const root = yield* fs.realPath(absolute)
     if (root !== path.join(yield* fs.realPath(trusted), below)) {
@@ -76,27 +85,41 @@ export const open = Effect.fnUntraced(
     }
     return Option.some(make(fs, path, root))
   },
-  Effect.catchTags({ SystemError: directoryError, BadArgument: directoryError })
+  Effect.mapError((error) => (error._tag === "MATERIALIZE_FAILED" ? error : ofPlatform(error)))
 )
 
-function directoryError(error: PlatformError) {
-  return new MaterializeError({ path: "", reason: platformReason(error) })
-}
+/** Makes a directory and those above it, one by one: the platform's own recursion never ends where none can be made. */
+const makeWay: (fs: FileSystem.FileSystem, path: Path.Path, at: string) => Effect.Effect<void, PlatformError> =
+  Effect.fnUntraced(function* (fs, path, at) {
+    const make = fs.makeDirectory(at, { mode: 0o755 })
+    const above = path.dirname(at)
+    yield* make.pipe(
+      Effect.catchIf(
+        (error) => isNotFound(error) && above !== at,
+        () => Effect.zipRight(makeWay(fs, path, above), make)
+      ),
+      Effect.catchIf(isAlreadyThere, () => Effect.void)
+    )
+  })
 
 /** A file that cannot be closed, which is a defect of the platform's: a disk that is full may say so only then. */
-const withClosing = Effect.catchSomeDefect((defect) =>
+export const withClosing = Effect.catchSomeDefect((defect) =>
   isPlatformError(defect) ? Option.some(Effect.fail(defect)) : Option.none()
 )
 
 /** What is at a path, its last component not followed. The platform has no `lstat`: only a link can be read as one. */
 const kindOf = (fs: FileSystem.FileSystem) =>
-  Effect.fnUntraced(function* (at: string): Effect.fn.Return<Kind, PlatformError> {
-    const link = yield* Effect.either(fs.readLink(at))
-    if (link._tag === "Right") return "link"
-    if (isNotFound(link.left)) return "absent"
-    const { type } = yield* fs.stat(at)
-    return type === "File" ? "file" : type === "Directory" ? "directory" : "other"
-  })
+  Effect.fnUntraced(
+    function* (at: string): Effect.fn.Return<Kind, PlatformError> {
+      const link = yield* Effect.either(fs.readLink(at))
+      if (link._tag === "Right") return "link"
+      if (isNotFound(link.left)) return "absent"
+      const { type } = yield* fs.stat(at)
+      return type === "File" ? "file" : type === "Directory" ? "directory" : "other"
+    },
+    // Gone between the two calls: another pass has given its lock back, or is swapping a tree.
+    Effect.catchIf(isNotFound, () => Effect.succeed<Kind>("absent"))
+  )
 
 const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
   const kindAt = kindOf(fs)
@@ -150,20 +173,23 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
   const makeDirectory = (components: ReadonlyArray<string>, mode: number) =>
     step(parent(components), fs.makeDirectory(place(components), { mode }))
 
-  /** Writes a file that must not be there. Exclusive, so that a link planted under its name is not followed either. */
-  const write = Effect.fnUntraced(
-    function* (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) {
-      yield* guard(parent(components))
-      const handle = yield* fs.open(place(components), { flag: "wx", mode })
-      for (let start = 0; start < bytes.length; start += writeBytes) {
-        // A write that is under way when its file is closed could land in the next file with that descriptor.
-        yield* Effect.uninterruptible(handle.writeAll(bytes.subarray(start, start + writeBytes)))
-      }
-      yield* Effect.uninterruptible(handle.sync)
-    },
-    Effect.scoped,
-    withClosing
-  )
+  /**
+   * Makes a file that must not be there, open until the scope ends. Exclusive, so that a link planted under its name is not
+   * followed either.
+   */
+  const create = Effect.fnUntraced(function* (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) {
+    yield* guard(parent(components))
+    const handle = yield* fs.open(place(components), { flag: "wx", mode })
+    for (let start = 0; start < bytes.length; start += writeBytes) {
+      // A write that is under way when its file is closed could land in the next file with that descriptor.
+      yield* Effect.uninterruptible(handle.writeAll(bytes.subarray(start, start + writeBytes)))
+    }
+    yield* Effect.uninterruptible(handle.sync)
+    return handle
+  })
+
+  const write = (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) =>
+    create(components, bytes, mode).pipe(Effect.asVoid, Effect.scoped, withClosing)
 
   /** Makes an entry's new name survive a power failure, on systems that can sync a directory. */
   const syncDirectory = (directory: ReadonlyArray<string>) =>
@@ -173,13 +199,15 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
       Effect.uninterruptible
     )
 
+  const move = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
+    Effect.zipRight(guard(parent(from)), step(parent(to), fs.rename(place(from), place(to))))
+
   /** Whether a rename that failed was done all the same, as can be on a network's file system. */
   const wasRenamed = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
     Effect.zipWith(kind(from), kind(to), (left, arrived) => left === "absent" && arrived !== "absent")
 
   const rename = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
-    guard(parent(from)).pipe(
-      Effect.zipRight(step(parent(to), fs.rename(place(from), place(to)))),
+    move(from, to).pipe(
       Effect.catchAll((error) =>
         Effect.flatMap(wasRenamed(from, to), (renamed) => (renamed ? Effect.void : Effect.fail(error)))
       ),
@@ -189,17 +217,49 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
 
   const removeFile = (components: ReadonlyArray<string>) => step(parent(components), fs.remove(place(components)))
 
-  /** Removes a directory and what is in it, step by step; a link in it is removed, and what it leads to stays. */
-  const removeTree: (directory: ReadonlyArray<string>) => Effect.Effect<void, PlatformError | LinkRefused> =
-    Effect.fnUntraced(function* (directory) {
+  /**
+   * Removes a directory that is empty. The platform removes directories only with all that is in them, and would follow a
+   * link that somebody puts in the place of one of them meanwhile. But a rename replaces a directory only when it is
+   * empty: so another empty one is renamed over it, and back.
+   */
+  const removeEmpty = (directory: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const found = yield* kind([emptyDirectoryName])
+      if (found !== "directory" && found !== "absent") yield* removeFile([emptyDirectoryName])
+      if (found !== "directory") yield* makeDirectory([emptyDirectoryName], 0o700)
+      yield* move([emptyDirectoryName], directory)
+      yield* move(directory, [emptyDirectoryName])
+    }).pipe(Effect.uninterruptible)
+
+  /**
+   * Removes a directory below `holder`, or `holder` itself, and all that is in it, step by step; a link in it is removed,
+   * and what it leads to stays. Subdirectories are moved into `holder` first, so that no path is longer than that, and one
+   * that a disk is mounted on, which cannot be moved, is left alone. Fails with the first thing that cannot be removed, when
+   * all others are.
+   */
+  const removeTree = Effect.fnUntraced(function* (holder: ReadonlyArray<string>, directory: ReadonlyArray<string>) {
+    const errors: Array<PlatformError | LinkRefused> = []
+    const attempt = Effect.catchAll((error: PlatformError | LinkRefused) => Effect.sync(() => void errors.push(error)))
+    const open: Array<ReadonlyArray<string>> = []
+    const empty = Effect.fnUntraced(function* (directory: ReadonlyArray<string>) {
       for (const name of yield* list(directory)) {
         const entry = [...directory, name]
-        if ((yield* kind(entry)) === "directory") yield* removeTree(entry)
-        else yield* removeFile(entry)
+        const aside = directory.length === holder.length ? entry : [...holder, crypto.randomUUID()]
+        yield* Effect.gen(function* () {
+          if ((yield* kind(entry)) !== "directory") return yield* removeFile(entry)
+          if (aside !== entry) yield* move(entry, aside)
+          open.push(aside)
+        }).pipe(attempt)
       }
-      // Empty by now; the platform removes no directory but recursively.
-      yield* step(parent(directory), fs.remove(place(directory), { recursive: true }))
     })
+    yield* attempt(empty(directory))
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      yield* attempt(Effect.zipRight(empty(next), removeEmpty(next)))
+    }
+    yield* attempt(removeEmpty(directory))
+    const [first] = errors
+    if (first !== undefined) return yield* Effect.fail(first)
+  })
 
   /** Replaces a file of the root whole or not at all. */
   const replace = (name: string, bytes: Uint8Array) => {
@@ -222,22 +282,22 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
   const matches: (directory: ReadonlyArray<string>, tree: Tree) => Effect.Effect<boolean, PlatformError | LinkRefused> =
     Effect.fnUntraced(function* (directory, tree) {
       const names = yield* list(directory)
-      if (names.length !== tree.size) return false
-      for (const name of names) {
-        const expected = tree.get(name)
+      if (names.length !== tree.size || !names.every((name) => tree.has(name))) return false
+      const wrong = yield* Effect.filter(
+        tree,
+        ([name, expected]) =>
+          "sha256" in expected ? fileMatches([...directory, name], expected) : Effect.succeed(true),
+        { concurrency: filesAtOnce, negate: true }
+      )
+      if (wrong.length > 0) return false
+      // One after another, so that a deep tree opens no more files at once than a flat one.
+      for (const [name, expected] of tree) {
         const entry = [...directory, name]
-        if (expected === undefined) return false
-        if ("sha256" in expected) {
-          if (!(yield* fileMatches(entry, expected))) return false
-        } else if ((yield* kindAt(place(entry))) !== "directory" || !(yield* matches(entry, expected))) return false
+        if ("sha256" in expected) continue
+        if ((yield* kindAt(place(entry))) !== "directory" || !(yield* matches(entry, expected))) return false
       }
       return true
     })
-
-  /** Sets a file's times, so that others see that its writer is alive. */
-  const touch = Effect.fnUntraced(function* (name: string, seconds: number) {
-    yield* step([], fs.utimes(place([name]), seconds, seconds))
-  })
 
   const modified = Effect.fnUntraced(function* (name: string) {
     const { mtime } = yield* fs.stat(place([name]))
@@ -248,6 +308,7 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
   const link = (from: string, to: string) => step([], fs.link(place([from]), place([to])))
 
   return {
+    create,
     kind,
     link,
     list,
@@ -259,7 +320,6 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
     removeTree,
     rename,
     replace,
-    touch,
     write
   } as const
 }

@@ -2,15 +2,19 @@
  * One pass at a time in a skills directory, of whatever process: a lock file that its holder touches while it is at work.
  *
  * A lock that nobody touches any longer belonged to a process that was killed, and is taken over. "No longer" is measured by
- * whoever waits, from one look to the next, so no two clocks are compared and none that is set back matters. Should a
- * holder have been stopped that long and then go on, two passes are at work: every step of theirs is a rename of a whole
- * tree or file, so that each skill still is one pass's or the other's, and the next pass finds what differs.
+ * whoever waits, from one look to the next, so no two clocks are compared and none that is set back matters.
+ *
+ * Two passes can be at work all the same: when a holder was stopped for that long and then goes on; and when two that wait
+ * take the same stale lock over, the second moves the first one's new lock away, and a third takes the empty place before
+ * it is put back. The file system has no exchange that depends on a file's content, and a lock for the taking over could go
+ * stale as well. So a pass looks before each step whether the lock is still its own, and ends when it is not; and no skill's
+ * wholeness depends on it: every step is a rename of a whole tree or file, each skill is one pass's or the other's, and the
+ * next pass finds what differs.
  *
  * @module
  */
-import type { PlatformError } from "@effect/platform/Error"
-import { Clock, Effect, Option, Schedule } from "effect"
-import { type ConfinedFiles, LinkRefused, temporaryPrefix } from "./ConfinedFiles.js"
+import { Effect, Option, Schedule } from "effect"
+import { type ConfinedFiles, isAlreadyThere, temporaryPrefix } from "./ConfinedFiles.js"
 import { MaterializeError } from "./MaterializeError.js"
 import { reservedPrefix } from "./TargetDirectory.js"
 
@@ -26,35 +30,48 @@ const looksUntilBusy = 300
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 
-const isAlreadyThere = (error: PlatformError | LinkRefused) =>
-  error._tag === "SystemError" && error.reason === "AlreadyExists"
+const busy = () => new MaterializeError({ path: fileName, reason: "busy" })
 
-/** Holds the directory's lock until the scope ends. Fails with `busy` when another pass does not end. */
+/**
+ * Holds the directory's lock until the scope ends, and gives a check that it still does. Both fail with `busy`: when another
+ * pass does not end, and when another one has taken the lock over.
+ */
 export const hold = Effect.fn("DirectoryLock.hold")(function* (files: ConfinedFiles) {
   const token = crypto.randomUUID()
-  yield* Effect.acquireReleaseInterruptible(acquire(files, token), () => Effect.ignore(release(files, token)))
-  const touch = Effect.flatMap(Clock.currentTimeMillis, (now) => files.touch(fileName, now / 1000))
-  yield* Effect.forkScoped(Effect.repeat(Effect.ignore(touch), Schedule.spaced(touchedEvery)))
+  const lock = yield* Effect.acquireReleaseInterruptible(acquire(files, token), () =>
+    Effect.ignore(release(files, token))
+  )
+  // By the open file: whatever is in its place by then is not touched.
+  const touch = Effect.zipRight(lock.seek(0, "start"), lock.write(encoder.encode(token)))
+  // The scope's end waits for the fiber, which inherits from a caller that is uninterruptible that it is too.
+  yield* Effect.forkScoped(
+    Effect.interruptible(Effect.repeat(Effect.ignore(Effect.uninterruptible(touch)), Schedule.spaced(touchedEvery)))
+  )
+  return Effect.filterOrFail(content(files, fileName), (found) => found === token, busy).pipe(Effect.asVoid)
 })
 
 const acquire = Effect.fnUntraced(function* (files: ConfinedFiles, token: string) {
   let seen: string | undefined
   let unchanged = 0
   for (let looks = 0; ; looks++) {
-    if (yield* take(files, token)) return
+    const taken = yield* take(files, token)
+    if (Option.isSome(taken)) return taken.value
+    // Nobody's lock.
+    const isLink = (yield* files.kind([fileName])) === "link"
+    if (isLink) yield* files.removeFile([fileName])
     const state = yield* look(files)
     unchanged = state === seen ? unchanged + 1 : 0
     seen = state
     if (unchanged >= looksUntilStale) yield* takeOver(files, state)
-    else if (looks >= looksUntilBusy) return yield* new MaterializeError({ path: fileName, reason: "busy" })
-    else yield* Effect.sleep(lookedAtEvery)
+    else if (looks >= looksUntilBusy) return yield* busy()
+    else if (!isLink) yield* Effect.sleep(lookedAtEvery)
   }
 })
 
 const take = (files: ConfinedFiles, token: string) =>
-  files.write([fileName], encoder.encode(token), 0o644).pipe(
-    Effect.as(true),
-    Effect.catchIf(isAlreadyThere, () => Effect.succeed(false)),
+  files.create([fileName], encoder.encode(token), 0o644).pipe(
+    Effect.asSome,
+    Effect.catchIf(isAlreadyThere, () => Effect.succeedNone),
     // Made, but not written: a full disk.
     Effect.tapError(() => Effect.ignore(files.removeFile([fileName]))),
     Effect.uninterruptible
@@ -66,13 +83,11 @@ const content = (files: ConfinedFiles, name: string) =>
 const decode = (bytes: Uint8Array) => decoder.decode(bytes)
 
 /** Whose lock it is and when it was last touched; the same for a lock that has just been released. */
-const look = Effect.fnUntraced(function* (files: ConfinedFiles) {
-  if ((yield* files.kind([fileName])) === "link") return yield* new LinkRefused({ path: fileName })
-  return yield* Effect.orElseSucceed(
+const look = (files: ConfinedFiles) =>
+  Effect.orElseSucceed(
     Effect.zipWith(content(files, fileName), files.modified(fileName), (token, at) => `${token} ${at}`),
     () => undefined
   )
-})
 
 /** Moves a stale lock away. Was it another one by then, it is put back. */
 const takeOver = Effect.fnUntraced(

@@ -29,6 +29,8 @@ export interface DirectoryRecord {
   readonly claims: ReadonlyArray<Claim>
   /** The ids that a marker of whatever generation names. */
   readonly namedIds: ReadonlySet<string>
+  /** Whether there is a file in the marker's place that is none of any generation: what it named nobody knows. */
+  readonly isLost: boolean
   /** The two files as they are. */
   readonly marker: Option.Option<Uint8Array>
   readonly claimsFile: Option.Option<Uint8Array>
@@ -84,10 +86,12 @@ export const read = Effect.fnUntraced(function* (files: ConfinedFiles) {
   const claimsFile = yield* readFile(files, claimsFileName)
   const bytes = Option.getOrElse(marker, () => new Uint8Array(0))
   const entries = Option.getOrElse(yield* Marker.parse(bytes), (): ReadonlyArray<Marker.MarkerEntry> => [])
+  const namedIds = yield* Marker.namedIds(bytes)
   const record: DirectoryRecord = {
     versions: new Map(entries.map(({ skillId, version }) => [skillId, version])),
     claims: yield* decodeClaims(Option.getOrElse(claimsFile, () => new Uint8Array(0))),
-    namedIds: yield* Marker.namedIds(bytes),
+    namedIds: Option.getOrElse(namedIds, () => new Set<string>()),
+    isLost: Option.isSome(marker) && Option.isNone(namedIds),
     marker,
     claimsFile
   }

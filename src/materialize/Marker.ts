@@ -86,17 +86,18 @@ export const parse: (bytes: Uint8Array) => Effect.Effect<Option.Option<ReadonlyA
 )
 
 /**
- * The ids that a marker of any generation names. They say nothing of what is on disk, only that a directory was written by
- * a materialization once, and so may be replaced by one.
+ * The ids that a marker of any generation names, or none for bytes that are no marker. They say nothing of what is on disk,
+ * only that a directory was written by a materialization once, and so may be replaced by one.
  */
-export const namedIds: (bytes: Uint8Array) => Effect.Effect<ReadonlySet<string>> = Effect.fnUntraced(function* (bytes) {
-  const marker = Option.flatMap(yield* parseJson(bytes), Schema.decodeUnknownOption(AnyGeneration))
-  const entries = Option.match(marker, {
-    onNone: () => [],
-    onSome: (marker) => ("skills" in marker ? marker.skills : marker)
-  })
-  return new Set(entries.map((entry) => entry.skillId))
-})
+export const namedIds: (bytes: Uint8Array) => Effect.Effect<Option.Option<ReadonlySet<string>>> = Effect.fnUntraced(
+  function* (bytes) {
+    const marker = Option.flatMap(yield* parseJson(bytes), Schema.decodeUnknownOption(AnyGeneration))
+    return Option.map(
+      marker,
+      (marker) => new Set(("skills" in marker ? marker.skills : marker).map((entry) => entry.skillId))
+    )
+  }
+)
 
 /** Whether the marker's set is exactly the wanted one: as many, and each wanted id once with its version. */
 export const isBijection = (entries: ReadonlyArray<MarkerEntry>, wanted: ReadonlyArray<MarkerEntry>): boolean => {

@@ -19,18 +19,21 @@ export const WrittenSkill = Schema.Struct({
 })
 export type WrittenSkill = typeof WrittenSkill.Type
 
-/** A skill whose every file was found in place, with its size and digest, and nothing beside them. */
+/**
+ * A skill whose every file was found in place, with its size and digest, and nothing beside them. Where no materialization
+ * wrote them the directory stays its owner's: it is not claimed, and so neither replaced nor removed later.
+ */
 export const KeptSkill = Schema.Struct({ ...shape, version: Schema.String })
 export type KeptSkill = typeof KeptSkill.Type
 
-/** A member of a stored archive that is not laid out: links and special files never are. */
-export const SkippedMember = Schema.Struct({
+/** A member of a stored skill's archive that is not laid out: links and special files never are. */
+export const SkippedSkillMember = Schema.Struct({
   skillId: Schema.String,
   /** Escaped. */
   path: Schema.String,
   reason: Schema.Literal("link", "special-file")
 })
-export type SkippedMember = typeof SkippedMember.Type
+export type SkippedSkillMember = typeof SkippedSkillMember.Type
 
 /** A skill that the marker named and that is wanted no longer; `reason` is the code of a denial, if one is why. */
 export const RemovedSkill = Schema.Struct({ ...shape, reason: Schema.Union(Schema.Literal("unwanted"), DeliveryCode) })
@@ -72,6 +75,15 @@ export const FailedSkill = Schema.Struct({
 })
 export type FailedSkill = typeof FailedSkill.Type
 
+/** What a pass put beside the skills and could not clear away: the next one tries again. */
+export const Leftover = Schema.Struct({
+  /** Of the entry in the skills directory, escaped. */
+  name: Schema.String,
+  reason: FailureReason,
+  detail: Schema.optionalWith(Schema.String, { exact: true })
+})
+export type Leftover = typeof Leftover.Type
+
 /**
  * What a pass did. Every wanted skill is in exactly one of `written`, `kept` and `failed`.
  *
@@ -86,10 +98,11 @@ export type FailedSkill = typeof FailedSkill.Type
 export const MaterializeReport = Schema.Struct({
   written: Schema.Array(WrittenSkill),
   kept: Schema.Array(KeptSkill),
-  skipped: Schema.Array(SkippedMember),
+  skipped: Schema.Array(SkippedSkillMember),
   removed: Schema.Array(RemovedSkill),
   /** Directories that an interrupted pass had moved away, and that were put back before anything else. */
   restored: Schema.Array(Schema.String),
+  leftovers: Schema.Array(Leftover),
   failed: Schema.Array(FailedSkill)
 })
 export type MaterializeReport = typeof MaterializeReport.Type

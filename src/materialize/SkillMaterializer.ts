@@ -12,6 +12,7 @@ import { type Duration, Effect, Either, Option, Schedule, Stream } from "effect"
 import * as DeliveryError from "../delivery/DeliveryError.js"
 import type { DeliveryStatus } from "../delivery/DeliveryStatus.js"
 import { SkillDelivery } from "../delivery/SkillDelivery.js"
+import type { VerifiedSnapshot } from "../delivery/Snapshot.js"
 import * as ConfinedFiles from "./ConfinedFiles.js"
 import type { MaterializeError } from "./MaterializeError.js"
 import type { MaterializeReport } from "./MaterializeReport.js"
@@ -73,7 +74,15 @@ const clear: (
   return yield* pass(options, [], reason)
 })
 
-const nothing: MaterializeReport = { written: [], kept: [], skipped: [], removed: [], restored: [], failed: [] }
+const nothing: MaterializeReport = {
+  written: [],
+  kept: [],
+  skipped: [],
+  removed: [],
+  restored: [],
+  leftovers: [],
+  failed: []
+}
 
 const pass = Effect.fnUntraced(function* (
   { directory, within }: DirectoryOptions,
@@ -87,6 +96,7 @@ const pass = Effect.fnUntraced(function* (
     "skills.kept": report.kept.length,
     "skills.removed": report.removed.length,
     "skills.restored": report.restored.length,
+    "skills.leftovers": report.leftovers.length,
     "skills.failed": report.failed.length
   })
   return report
@@ -128,21 +138,28 @@ export type SyncOutcome =
  * )
  * ```
  */
-export const syncOnce: (
+export const syncOnce = (
   options: SyncOptions
-) => Effect.Effect<SyncOutcome, MaterializeError, SkillDelivery | FileSystem.FileSystem | Path.Path> = Effect.fn(
-  "SkillMaterializer.syncOnce"
-)(function* ({ keepOnDenial = false, ...options }) {
-  const acquired = yield* Effect.either(Effect.flatMap(SkillDelivery, (delivery) => delivery.acquire))
+): Effect.Effect<SyncOutcome, MaterializeError, SkillDelivery | FileSystem.FileSystem | Path.Path> =>
+  layOutNext(
+    options,
+    Effect.flatMap(SkillDelivery, (delivery) => delivery.acquire)
+  )
+
+const layOutNext = Effect.fn("SkillMaterializer.syncOnce")(function* <R>(
+  { keepOnDenial = false, ...options }: SyncOptions,
+  acquire: Effect.Effect<VerifiedSnapshot, DeliveryError.DeliveryError, R>
+): Effect.fn.Return<SyncOutcome, MaterializeError, R | FileSystem.FileSystem | Path.Path> {
+  const acquired = yield* Effect.either(acquire)
   if (acquired._tag === "Right") {
     const { revision } = acquired.right
     const report = yield* materialize({ ...options, skills: fromSnapshot(acquired.right) })
-    return { _tag: "Synced", revision, report } as const
+    return { _tag: "Synced", revision, report }
   }
   const error = acquired.left
-  if (!DeliveryError.isBlocking(error)) return { _tag: "Unavailable", error } as const
+  if (!DeliveryError.isBlocking(error)) return { _tag: "Unavailable", error }
   const report = keepOnDenial ? Option.none() : Option.some(yield* clear(options, error._tag))
-  return { _tag: "Denied", error, report } as const
+  return { _tag: "Denied", error, report }
 })
 
 export interface ContinuousOptions<E, R> extends SyncOptions {
@@ -179,7 +196,9 @@ export const sync = Effect.fnUntraced(function* <E = never, R = never>({
   ...options
 }: ContinuousOptions<E, R>): Effect.fn.Return<never, E, R | SkillDelivery | FileSystem.FileSystem | Path.Path> {
   const delivery = yield* SkillDelivery
+  /** What the last pass acquired. What comes while it is at work is news. */
   let known: string | undefined
+  let isTime = false
   let logged: string | undefined
   // What goes on for hours is said once.
   const log = (outcome: Either.Either<SyncOutcome, MaterializeError>) => {
@@ -188,18 +207,28 @@ export const sync = Effect.fnUntraced(function* <E = never, R = never>({
     logged = message
     return isGood(outcome) ? Effect.logInfo(message) : Effect.logWarning(message)
   }
+  const learn = Effect.map(delivery.status, (status) => {
+    known = given(status)
+  })
   const passOnce = Effect.gen(function* () {
-    const outcome = yield* Effect.either(syncOnce(options))
+    isTime = false
+    const outcome = yield* Effect.either(layOutNext(options, Effect.ensuring(delivery.acquire, learn)))
     yield* log(outcome)
     yield* onOutcome(outcome)
-    known = given(yield* delivery.status)
   })
-
-  const ticks = Stream.as(Stream.fromSchedule(Schedule.spaced(every)), Option.none<string>())
-  const news = Stream.map(delivery.changes, (status) => Option.some(given(status)))
-  const due = Stream.merge(ticks, news).pipe(Stream.buffer({ capacity: 1, strategy: "sliding" }))
   // The pass's own acquire changes the status too; only what it has not laid out yet is news.
-  yield* Stream.runForEach(due, (news) => (Option.isSome(news) && news.value === known ? Effect.void : passOnce))
+  const passWhenDue = Effect.flatMap(delivery.status, (status) =>
+    isTime || given(status) !== known ? passOnce : Effect.void
+  )
+
+  const ticks = Stream.tap(Stream.fromSchedule(Schedule.spaced(every)), () =>
+    Effect.sync(() => {
+      isTime = true
+    })
+  )
+  // Only wakes up: what has come meanwhile is one pass, whichever of the two said so last.
+  const due = Stream.merge(ticks, delivery.changes).pipe(Stream.buffer({ capacity: 1, strategy: "sliding" }))
+  yield* Stream.runForEach(due, () => passWhenDue)
   return yield* Effect.never
 })
 

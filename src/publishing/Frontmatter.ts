@@ -15,8 +15,11 @@ export type Frontmatter = ReadonlyMap<string, unknown>
 export const limits = {
   /** From the opening line to the closing one. */
   bytes: 64 * 1024,
-  /** Tokens of YAML, about seven for a key with its value: what the parser does grows faster than they do. */
-  tokens: 8192,
+  /**
+   * Tokens of YAML: a key with its value takes four to seven, so that there is room for ten times the keys of a real one. Looking
+   * for a key that is there twice and gathering comments take the parser time in the square of their number.
+   */
+  tokens: 1024,
   /** Collections in each other. */
   depth: 32
 } as const
@@ -125,7 +128,8 @@ const parseYaml = (text: string): Either.Either<Frontmatter, ReadonlyArray<Findi
   let offset = 0
   let isScalar = false
   for (const lexeme of new Lexer().lex(text)) {
-    if (++count > limits.tokens) return Either.left([tooMuch(`more than ${limits.tokens} tokens of YAML`)])
+    if (++count > limits.tokens)
+      return Either.left([tooMuch(`more than ${limits.tokens.toLocaleString("en-US")} tokens of YAML`)])
     for (const token of parser.next(lexeme)) tokens.push(token)
     const type: CST.TokenType | null = isScalar ? null : CST.tokenType(lexeme)
     isScalar = type === "scalar"

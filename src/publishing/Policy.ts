@@ -28,7 +28,7 @@ export interface Policy {
 const finding = (rule: Finding["rule"], message: string): ReadonlyArray<Finding> => [{ rule, message }]
 
 /** The number of Unicode code points, which is what the contract counts. */
-export const codePoints = (text: string): number => {
+const codePoints = (text: string): number => {
   let count = 0
   for (const _ of text) count++
   return count
@@ -63,7 +63,7 @@ const nameRule: Rule = ({ frontmatter }) => {
 }
 
 /** `<tag>`, `</tag>` and `<tag/>`, with or without attributes; a bare `<` in prose is fine, and so is `<me@example.org>`. */
-const tag = /<\/?[\p{L}_][\p{L}\p{N}_.:-]*(?:\s[^<>]*)?\/?>/u
+const tag = /<\/?[\p{L}_][\p{L}\p{M}\p{N}_.:\u00b7\u203f\u2040-]*(?:\s[^<>]*)?\/?\s*>/u
 
 /** 1 to 1,024 characters of valid text without NUL and without tags. */
 const descriptionRule: Rule = ({ frontmatter }) => {

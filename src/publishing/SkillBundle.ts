@@ -13,8 +13,7 @@ import * as Digest from "../archive/Digest.js"
 import * as Pace from "../archive/Pace.js"
 import * as Utf8 from "../archive/Utf8.js"
 import * as ZipWriter from "../archive/ZipWriter.js"
-import * as Manifest from "../delivery/Manifest.js"
-import * as Snapshot from "../delivery/Snapshot.js"
+import * as Deliverability from "./Deliverability.js"
 import * as Frontmatter from "./Frontmatter.js"
 import * as Policy from "./Policy.js"
 import * as SkillLayout from "./SkillLayout.js"
@@ -53,6 +52,8 @@ export interface SkillBundle {
 export interface BundleOptions {
   /** `Policy.seed` by default. */
   readonly policy?: Policy.Policy
+  /** Whether what no container could deliver is a problem too, as in a linter; not by default. */
+  readonly deliverable?: boolean
 }
 
 /**
@@ -87,8 +88,8 @@ export const fromFiles: (
 })
 
 /**
- * A bundle of a ZIP archive. One that has the canonical form - one top-level directory, nothing to ignore - is kept byte for
- * byte; any other that is accepted is packed again, which is a warning.
+ * A bundle of a ZIP archive. One that has the canonical form - one top-level directory, nothing to ignore, nothing that
+ * another reader would see otherwise - is kept byte for byte; any other that is accepted is packed again, which is a warning.
  *
  * @example
  * ```ts
@@ -136,7 +137,7 @@ const bundleZip = (archive: Uint8Array, options: BundleOptions | undefined) =>
 
 const bundle = Effect.fnUntraced(function* <M extends UploadPath.Member, E, R>(
   source: UploadSource.UploadSource<M, E, R>,
-  { policy = Policy.seed }: BundleOptions = {}
+  { deliverable = false, policy = Policy.seed }: BundleOptions = {}
 ) {
   const kept = source.members.filter(({ path }) => !UploadPath.isIgnored(path))
   const files = kept.filter(({ kind }) => kind === "file")
@@ -159,6 +160,7 @@ const bundle = Effect.fnUntraced(function* <M extends UploadPath.Member, E, R>(
 
   const readable = kept.filter(({ path }) => UploadPath.isReadable(path))
   const layout = SkillLayout.find(readable)
+  const below = ({ path }: M) => (layout.directory === undefined ? path : path.slice(layout.directory.length + 1))
   if (files.length === 0) problems.push(problem("no-files", "the upload has no files"))
   // Where no path can be read, or not all are listed, nobody knows what is missing.
   else if (readable.length > 0 && source.isWhole) problems.push(...layout.problems)
@@ -177,26 +179,36 @@ const bundle = Effect.fnUntraced(function* <M extends UploadPath.Member, E, R>(
   const skillContent = contents.find(({ file }) => file === skillFile)
   const skill = skillContent === undefined ? undefined : yield* describe(skillContent, layout.directory, policy)
   if (skill !== undefined) problems.push(...skill.problems)
+  if (deliverable) {
+    // A path that is not even relative has its problem already.
+    const shown = files.filter(({ path }) => ArchivePath.isRelative(path))
+    const isFound = layout.skillFile !== undefined && layout.problems.length === 0
+    problems.push(
+      ...Deliverability.ofFiles(shown.map((file) => ({ path: isFound ? below(file) : file.path, uploaded: file.path })))
+    )
+  }
+  const said = [
+    ...source.members.filter(({ path }) => UploadPath.isIgnored(path)).map(ignored),
+    ...UploadPath.warningsOf(files)
+  ]
   if (Array.isNonEmptyArray(problems)) {
     yield* Effect.annotateCurrentSpan("upload.problems", problems.length)
-    return yield* new InvalidUpload({ problems })
+    return yield* new InvalidUpload({ problems, warnings: said })
   }
   // Without a problem there is a `SKILL.md` with a name and a description.
   const { description, name } = skill ?? (yield* Effect.dieMessage("SkillBundle: a valid upload without SKILL.md"))
 
   const directory = layout.directory ?? name
-  const below = ({ path }: M) => (layout.directory === undefined ? path : path.slice(directory.length + 1))
   const isCanonical = source.members.every(({ path }) => path === directory || path.startsWith(`${directory}/`))
-  const isKept = source.archive !== undefined && isCanonical && kept.length === source.members.length
+  const isKept = source.archive?.isUnambiguous === true && isCanonical && kept.length === source.members.length
   const archive =
     source.archive !== undefined && isKept
-      ? source.archive
+      ? source.archive.bytes
       : yield* ZipWriter.pack(contents.map(({ bytes, file }) => ({ path: `${directory}/${below(file)}`, bytes })))
   const warnings: ReadonlyArray<UploadWarning> = [
-    ...source.members.filter(({ path }) => UploadPath.isIgnored(path)).map(ignored),
     ...(layout.directory === undefined ? [directoryAdded(name)] : []),
     ...(source.archive !== undefined && !isKept ? [repacked] : []),
-    ...UploadPath.warningsOf(files)
+    ...said
   ]
   const made: SkillBundle = {
     name,
@@ -206,6 +218,10 @@ const bundle = Effect.fnUntraced(function* <M extends UploadPath.Member, E, R>(
     sha256: yield* Digest.sha256Hex(archive),
     files: yield* digests(contents.map(({ bytes, file }) => ({ path: below(file), bytes }))),
     warnings
+  }
+  const undeliverable = deliverable ? yield* Deliverability.check(made) : []
+  if (Array.isNonEmptyReadonlyArray(undeliverable)) {
+    return yield* new InvalidUpload({ problems: undeliverable, warnings })
   }
   yield* Effect.annotateCurrentSpan({ "upload.skill": name, "upload.sha256": made.sha256 })
   return made
@@ -273,46 +289,3 @@ const digests = Effect.fnUntraced(function* (files: ReadonlyArray<UploadedFile>)
   }
   return made
 })
-
-/**
- * What no container could deliver of this skill, even alone: a bound of a snapshot or a rule of its paths. A linter's
- * problems; an upload may have them.
- *
- * @example
- * ```ts
- * import { Effect } from "effect"
- * import * as SkillBundle from "./SkillBundle.js"
- *
- * const program = Effect.map(SkillBundle.fromDirectory("skills/greeting"), SkillBundle.deliverable)
- * ```
- */
-export const deliverable = ({ description, directory, files, name }: SkillBundle): ReadonlyArray<UploadProblem> => {
-  const encoder = new TextEncoder()
-  const skill = { name, description, files }
-  const nameBytes = files.reduce((sum, file) => sum + encoder.encode(Manifest.memberPath(skill, file)).length, 0)
-  const manifest = encoder.encode(JSON.stringify({ schemaVersion: 1, revision: "", skills: [skill] }))
-  const decodedBytes = files.reduce((sum, { size }) => sum + size, manifest.length)
-  return [
-    ...(files.length + 1 > Snapshot.limits.entries
-      ? [problem("delivery-entries", `a container delivers at most ${Snapshot.limits.entries - 1} files`)]
-      : []),
-    // Each name is in an archive twice.
-    ...(decodedBytes > Snapshot.limits.decodedBytes || 2 * nameBytes > Snapshot.limits.archiveBytes
-      ? [
-          problem(
-            "delivery-size",
-            `a container delivers at most ${Snapshot.limits.decodedBytes} bytes, its manifest included`
-          )
-        ]
-      : []),
-    ...files
-      .filter(({ path }) => !ArchivePath.isSafe(path))
-      .map(({ path }) =>
-        problemAt(
-          "delivery-path",
-          `${directory}/${path}`,
-          "a path with a control character or a drive such as C: is not delivered"
-        )
-      )
-  ]
-}

@@ -26,16 +26,19 @@ export const find = (members: ReadonlyArray<Member>): SkillLayout => {
   const located = files.map((member): Located => ({ member, components: withSlashes(member.path).split("/") }))
   const skillFiles = located.filter(({ components }) => components.at(-1) === skillFileName)
   const atRoot = skillFiles.find(({ components }) => components.length === 1)
-  if (atRoot !== undefined) return { directory: undefined, skillFile: atRoot.member, problems: [] }
+  if (atRoot !== undefined && skillFiles.length === 1) {
+    return { directory: undefined, skillFile: atRoot.member, problems: [] }
+  }
 
   const top = located[0]?.components[0] ?? ""
   const isOneDirectory = located.every(({ components }) => components.length > 1 && components[0] === top)
   const inTop = skillFiles.find(({ components }) => components.length === 2)
   if (isOneDirectory && inTop !== undefined) return { directory: top, skillFile: inTop.member, problems: [] }
 
-  const [only, ...more] = skillFiles
-  if (more.length > 0)
+  const only = atRoot === undefined ? outermost(skillFiles) : undefined
+  if (only === undefined && skillFiles.length > 0) {
     return { directory: undefined, skillFile: undefined, problems: [severalSkills(skillFiles.length)] }
+  }
   if (only === undefined) {
     const noSkillFile = missingSkillFile(members, isOneDirectory ? top : undefined)
     const problems = isOneDirectory ? [noSkillFile] : [...notOneDirectory(located, undefined), noSkillFile]
@@ -53,6 +56,13 @@ interface Located {
   readonly member: Member
   readonly components: ReadonlyArray<string>
 }
+
+/** The `SKILL.md` whose directory all the others are below: a skill may have some among its examples. */
+const outermost = (skillFiles: ReadonlyArray<Located>): Located | undefined =>
+  skillFiles.find((candidate) => {
+    const directory = candidate.components.slice(0, -1)
+    return skillFiles.every(({ components }) => directory.every((name, index) => components[index] === name))
+  })
 
 const severalSkills = (count: number): UploadProblem =>
   problem(

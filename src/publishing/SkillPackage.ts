@@ -103,7 +103,8 @@ export const readArchive: <E, R>(
       })
     )
     yield* Effect.annotateCurrentSpan("archive.bytes", length)
-    const bytes = buffer.slice(0, length)
+    // No copy, which would be as much again: past its first length the buffer is no more than twice as long as they are.
+    const bytes = buffer.subarray(0, length)
     if (expectedSha256 === "") return { bytes, verified: false }
     const actual = yield* digest(bytes)
     if (actual !== expectedSha256.toLowerCase()) return yield* new DigestMismatch({ actual })
@@ -147,8 +148,11 @@ export const extractLimits: ExtractLimits = { members: limits.members, bytes: li
  * flat archives and those with several roots come as they are (contract, Extraction).
  *
  * One hostile name refuses the whole archive: a path that could leave the directory it is joined to, on any system, one that
- * is there twice, or a file with the path of a directory. Links, FIFOs and devices are never taken: they are listed in
- * `skipped`. The bound holds on the bytes that are produced: declared sizes are only ever a reason to refuse sooner.
+ * is there twice, or a file with the path of a directory. Below the directory that is stripped a file may be called `a:b`, as
+ * in an upload: join paths, and never resolve them, where that could be a drive. Links, FIFOs and devices are never taken: they are listed in
+ * `skipped`. The bound holds on the bytes that are produced: declared sizes are only ever a reason to refuse sooner. An
+ * archive of more than an upload may have is decoded twice, the first time for its verdict alone: refusing one takes little
+ * memory, whatever it decodes to.
  *
  * The files of stored members are views into `archive`.
  *
@@ -168,12 +172,12 @@ export const extract: (archive: Uint8Array, limits?: ExtractLimits) => Effect.Ef
   Effect.fn("SkillPackage.extract")(function* (archive, { bytes, members } = extractLimits) {
     const read = yield* Effect.mapError(
       ZipReader.readMembers(archive, { archiveBytes: limits.archiveBytes, entries: members }),
-      ({ check, entry }) => new InvalidArchive(entry === undefined ? { check } : { check, entry })
+      fromZipError
     )
-    const located = read.map((member): Located => ({ ...member, path: withoutSlash(member.path) }))
+    const located = read.members.map((member): Located => ({ ...member, path: withoutSlash(member.path) }))
     const root = sharedRoot(located)
     const stripped = located.map((member): Located => ({ ...member, path: member.path.slice(root.length) }))
-    for (const member of [...located, ...stripped.filter(({ path }) => path !== "")]) yield* checkName(member)
+    for (const member of located) yield* checkName(member)
     for (const { member, type } of UploadPath.conflicts(located)) {
       return yield* invalid(type === "duplicate" ? "duplicate-entry" : type, member.path)
     }
@@ -183,6 +187,9 @@ export const extract: (archive: Uint8Array, limits?: ExtractLimits) => Effect.Ef
     for (const { path, size } of wanted) {
       declared += size
       if (declared > bytes) return yield* invalid("decoded-size", path)
+    }
+    if (declared > limits.totalBytes) {
+      yield* Effect.mapError(ZipReader.checkEach(wanted), fromZipError)
     }
     const files: Array<ExtractedFile> = []
     // No member gives more than it declares, so that what is produced is within the bound too.
@@ -201,6 +208,9 @@ export const extract: (archive: Uint8Array, limits?: ExtractLimits) => Effect.Ef
   })
 
 type Located = ZipReader.ZipMember
+
+const fromZipError = ({ check, entry }: ZipReader.ZipError) =>
+  new InvalidArchive(entry === undefined ? { check } : { check, entry })
 
 const invalid = (check: ZipReader.ZipCheck, path: string) =>
   new InvalidArchive({ check, entry: ArchivePath.display(path) })

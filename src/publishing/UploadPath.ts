@@ -4,6 +4,7 @@
  * @module
  */
 import * as ArchivePath from "../archive/ArchivePath.js"
+import { limits } from "./Upload.js"
 import { problemAt, type UploadProblem, type UploadWarning } from "./UploadProblem.js"
 
 /** What was found at a path. */
@@ -20,9 +21,6 @@ export interface Member {
   readonly size: number
 }
 
-/** A ZIP gives the length of a name in 16 bits, and an upload may still get a directory of 64 characters and a `/`. */
-const maximumPathBytes = 0xffff - 65
-
 /** What is wrong with a path (contract, One skill, one canonical archive). */
 export const problemsOf = ({ isUtf8, path }: Pick<Member, "isUtf8" | "path">): ReadonlyArray<UploadProblem> => {
   const problems: Array<UploadProblem> = []
@@ -38,8 +36,8 @@ export const problemsOf = ({ isUtf8, path }: Pick<Member, "isUtf8" | "path">): R
   if (!isReadable(path)) {
     problems.push(problemAt("path-segment", path, 'the path has an empty, "." or ".." part, or starts with /'))
   }
-  if (byteLength(path) > maximumPathBytes) {
-    problems.push(problemAt("path-length", path, `the path has more than ${maximumPathBytes} bytes`))
+  if (byteLength(path) > limits.pathBytes) {
+    problems.push(problemAt("path-length", path, `the path has more than ${limits.pathBytes} bytes`))
   }
   return problems
 }

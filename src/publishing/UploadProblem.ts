@@ -28,6 +28,7 @@ export const UploadRule = Schema.Literal(
   "file-and-directory",
   "link",
   "special-file",
+  "file-unreadable",
   // Where the skill is.
   "one-directory",
   "several-skills",
@@ -120,7 +121,9 @@ export const format = ({ file, message, rule }: UploadProblem | UploadWarning): 
  * ```
  */
 export class InvalidUpload extends Schema.TaggedError<InvalidUpload>()("INVALID_UPLOAD", {
-  problems: Schema.NonEmptyArray(UploadProblem)
+  problems: Schema.NonEmptyArray(UploadProblem),
+  /** What would be worth saying of the upload without its problems. */
+  warnings: Schema.optionalWith(Schema.Array(UploadWarning), { default: () => [] })
 }) {
   override get message(): string {
     return `The upload is not valid: ${this.problems.map(format).join("; ")}`

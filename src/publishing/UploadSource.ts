@@ -6,7 +6,7 @@
  */
 import { FileSystem, Path } from "@effect/platform"
 import type { PlatformError } from "@effect/platform/Error"
-import { Effect, Either } from "effect"
+import { Effect, Either, Option } from "effect"
 import { yieldToEventLoop } from "#codec"
 import { crc32 } from "../archive/Crc32.js"
 import * as Pace from "../archive/Pace.js"
@@ -22,12 +22,18 @@ export interface UploadSource<M extends Member, E, R> {
   readonly members: ReadonlyArray<M>
   /** Whether these are all members; not where there are more than the bound, which need not be listed. */
   readonly isWhole: boolean
-  /** The archive that they came in, to be kept where it has the canonical form. */
-  readonly archive: Uint8Array | undefined
+  /** The archive that they came in. */
+  readonly archive: SourceArchive | undefined
   /** The bytes of each of these files, or what is wrong with it. */
   readonly read: (
     files: ReadonlyArray<M>
   ) => Effect.Effect<ReadonlyArray<Either.Either<Uint8Array, UploadProblem>>, E, R>
+}
+
+export interface SourceArchive {
+  readonly bytes: Uint8Array
+  /** Whether other readers of archives see these members too, so that it can be kept as it is. */
+  readonly isUnambiguous: boolean
 }
 
 /** The problem of an upload whose members are too many. */
@@ -55,11 +61,11 @@ export const fromZip: (archive: Uint8Array) => Effect.Effect<UploadSource<Packed
     if (!SkillPackage.isZip(archive)) {
       return yield* Effect.fail(problem("archive-format", "the upload does not start as a ZIP archive does"))
     }
-    const entries = yield* ZipReader.readMembers(archive, {
+    const read = yield* ZipReader.readMembers(archive, {
       archiveBytes: limits.archiveBytes,
       entries: limits.members
     }).pipe(Effect.mapError(unreadable))
-    const members = entries.map(
+    const members = read.members.map(
       (entry): PackedMember => ({
         path: entry.kind === "directory" && entry.path.endsWith("/") ? entry.path.slice(0, -1) : entry.path,
         isUtf8: entry.isUtf8,
@@ -71,8 +77,11 @@ export const fromZip: (archive: Uint8Array) => Effect.Effect<UploadSource<Packed
     return {
       members,
       isWhole: true,
-      // A plain view, whatever subclass came in.
-      archive: new Uint8Array(archive.buffer, archive.byteOffset, archive.byteLength),
+      archive: {
+        // A plain view, whatever subclass came in.
+        bytes: new Uint8Array(archive.buffer, archive.byteOffset, archive.byteLength),
+        isUnambiguous: read.isUnambiguous
+      },
       read: (files) => decode(files.map(({ entry }) => entry))
     }
   })
@@ -146,12 +155,36 @@ export const fromDirectory: (
       members,
       isWhole: members.length <= limits.members,
       archive: undefined,
-      read: (files) =>
-        Effect.forEach(files, ({ location }) => Effect.map(fs.readFile(location), Either.right), {
-          concurrency: readers
-        })
+      read: (files) => Effect.forEach(files, (file) => readStored(fs, file), { concurrency: readers })
     }
   })
+
+/** No more is read than was summed, and a byte that shows that there is more. */
+const readStored = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, { location, path, size }: StoredMember) {
+  const bytes = new Uint8Array(size + 1)
+  const read = yield* Effect.scoped(
+    Effect.gen(function* () {
+      const file = yield* fs.open(location, { flag: "r" })
+      let length = 0
+      while (length <= size) {
+        const more = Number(yield* file.read(bytes.subarray(length)))
+        if (more === 0) break
+        length += more
+      }
+      return length
+    })
+  ).pipe(
+    Effect.map(Option.some),
+    Effect.catchIf(
+      (error) => error._tag === "SystemError" && error.reason === "PermissionDenied",
+      () => Effect.succeedNone
+    )
+  )
+  if (Option.isNone(read)) return Either.left(problemAt("file-unreadable", path, "you may not read the file"))
+  return read.value === size
+    ? Either.right(bytes.subarray(0, size))
+    : Either.left(problemAt("file-unreadable", path, "the file changed while it was read: try again"))
+})
 
 /** What is at a location. Between this and the reading of it, another process can put a link there, which is then followed. */
 const look = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, location: string, path: string) {

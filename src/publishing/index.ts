@@ -1,3 +1,4 @@
+export * as Deliverability from "./Deliverability.js"
 export * as Frontmatter from "./Frontmatter.js"
 export * as Policy from "./Policy.js"
 export * as SkillBundle from "./SkillBundle.js"

@@ -8,6 +8,7 @@
  */
 import { DateTime, Effect, Encoding, Redacted, Schema } from "effect"
 import * as Digest from "../archive/Digest.js"
+import type { Integer } from "../store/Database.js"
 import * as Model from "./RegistryModel.js"
 
 /** A new key. `digest` is what is kept of it. */
@@ -29,8 +30,8 @@ export interface Row {
   readonly scope: string
   readonly containers: string | null
   readonly digest: string
-  readonly created_at: number | string
-  readonly revoked_at: number | string | null
+  readonly created_at: Integer
+  readonly revoked_at: Integer | null
 }
 
 const Containers = Schema.parseJson(Model.ApiKey.fields.containers)

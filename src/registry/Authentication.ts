@@ -9,9 +9,10 @@ import { HttpApiMiddleware, HttpServerRequest } from "@effect/platform"
 import { Context, Effect, FiberRef, Layer, Option, Redacted, Schema } from "effect"
 import { AuthenticationFailed, AuthorizationFailed } from "../delivery/DeliveryError.js"
 import { StoreUnavailable } from "../store/StoreError.js"
+import { actingKey } from "./ActingKey.js"
 import * as RateLimit from "./RateLimit.js"
 import { enveloped } from "./Refusal.js"
-import { Registry } from "./Registry.js"
+import { Registry, type RegistryService } from "./Registry.js"
 import { type ApiKey, KeyScope } from "./RegistryModel.js"
 
 /** The key of the request. */
@@ -25,36 +26,43 @@ export class Admission extends Context.Tag("effect-agent-contracts/registry/Admi
     readonly admit: (
       request: HttpServerRequest.HttpServerRequest
     ) => Effect.Effect<ApiKey, AuthenticationFailed | RateLimit.RateLimited | StoreUnavailable>
+    /** Takes a request of a known key, and says whether it is within the rate; runs no effect. */
+    readonly unsafeTake: (apiKey: ApiKey) => boolean
   }
 >() {}
 
-/** The key of the request that the fiber answers, for its log. */
-export const admitted: FiberRef.FiberRef<Option.Option<ApiKey>> = FiberRef.unsafeMake(Option.none<ApiKey>())
-
 /** The key in `X-Api-Key`, as the public client sends it, or in `Authorization`, as delivery does. */
-const keyOf = ({ headers }: HttpServerRequest.HttpServerRequest): string | undefined => {
-  const key = headers["x-api-key"]
-  if (key !== undefined) return key
-  const authorization = headers["authorization"]
-  return authorization !== undefined && /^bearer /i.test(authorization)
-    ? authorization.slice("bearer ".length).trim()
+export const keyOf = (
+  headers: Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+): Redacted.Redacted | undefined => {
+  const { "x-api-key": key, authorization } = headers
+  if (typeof key === "string") return Redacted.make(key)
+  return typeof authorization === "string" && /^bearer /i.test(authorization)
+    ? Redacted.make(authorization.slice("bearer ".length).trim())
     : undefined
+}
+
+/** The record of the request's key as it is now: what takes long may outlive it. Takes nothing from its rate. */
+export const confirm = (
+  registry: RegistryService,
+  { headers }: HttpServerRequest.HttpServerRequest
+): Effect.Effect<ApiKey, AuthenticationFailed | StoreUnavailable> => {
+  const key = keyOf(headers)
+  return key === undefined ? new AuthenticationFailed({}) : registry.authenticate(key)
 }
 
 /** Admits each key at most at this rate. */
 export const layer = (rate: RateLimit.Rate): Layer.Layer<Admission, never, Registry> =>
   Layer.effect(
     Admission,
-    Effect.map(Registry, (registry) => {
-      const take = RateLimit.make(rate)
+    Effect.gen(function* () {
+      const registry = yield* Registry
+      const clock = yield* Effect.clock
+      const { take, unsafeTake } = RateLimit.make(rate)
       const within = (apiKey: ApiKey) => Effect.as(take(apiKey.id), apiKey)
       return Admission.of({
-        admit: (request) => {
-          const key = keyOf(request)
-          return key === undefined
-            ? new AuthenticationFailed({})
-            : Effect.flatMap(registry.authenticate(Redacted.make(key)), within)
-        }
+        admit: (request) => Effect.flatMap(confirm(registry, request), within),
+        unsafeTake: ({ id }) => unsafeTake(id, clock.unsafeCurrentTimeNanos())
       })
     })
   )
@@ -69,11 +77,11 @@ export class KeyRequired extends HttpApiMiddleware.Tag<KeyRequired>()("effect-ag
   )
 }) {}
 
-/** Admits the request of the context, and leaves its key to the log. */
+/** Admits the request of the context, and leaves its key to the log and to whatever it writes. */
 export const admitCurrent = Effect.gen(function* () {
   const { admit } = yield* Admission
   const key = yield* admit(yield* HttpServerRequest.HttpServerRequest)
-  yield* FiberRef.set(admitted, Option.some(key))
+  yield* FiberRef.set(actingKey, Option.some(key.id))
   yield* Effect.annotateCurrentSpan("registry.key", key.id)
   return key
 })
@@ -86,30 +94,17 @@ export const keyRequired: Layer.Layer<KeyRequired, never, Admission> = Layer.eff
 
 const rank = (scope: KeyScope) => KeyScope.literals.indexOf(scope)
 
-/** Fails unless the key of the request has this scope, or one that includes it. */
+/**
+ * Fails unless the key of the request has this scope, or one that includes it. A key for some containers reads and no more: skills
+ * belong to no container, and a key that issues keys could issue one for all.
+ */
 export const requireScope = (scope: KeyScope): Effect.Effect<ApiKey, AuthorizationFailed, CurrentKey> =>
   Effect.flatMap(CurrentKey, (key) =>
-    rank(key.scope) >= rank(scope) ? Effect.succeed(key) : new AuthorizationFailed({})
+    rank(key.containers === null ? key.scope : "read") >= rank(scope)
+      ? Effect.succeed(key)
+      : new AuthorizationFailed({})
   )
 
 /** Whether a key may reach a container; a key for some containers learns nothing of others, not even that they exist. */
 export const mayReach = ({ containers }: ApiKey, containerId: string): boolean =>
   containers === null || containers.includes(containerId)
-
-/** The same for one container. */
-export const requireContainer = (
-  scope: KeyScope,
-  containerId: string
-): Effect.Effect<ApiKey, AuthorizationFailed, CurrentKey> =>
-  Effect.filterOrFail(
-    requireScope(scope),
-    (key) => mayReach(key, containerId),
-    () => new AuthorizationFailed({})
-  )
-
-/** The administrator of the whole registry: a key for some containers must not issue one for all. */
-export const requireAdministrator: Effect.Effect<ApiKey, AuthorizationFailed, CurrentKey> = Effect.filterOrFail(
-  requireScope("admin"),
-  ({ containers }) => containers === null,
-  () => new AuthorizationFailed({})
-)

@@ -4,8 +4,10 @@
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, DateTime, Effect, Option, Schema } from "effect"
+import { Clock, DateTime, Effect, Either, Option, Schema } from "effect"
 import { ContainerNotFound, RevisionNotFound } from "../delivery/DeliveryError.js"
+import { mediaTypes } from "../delivery/RegistryApi.js"
+import * as Snapshot from "../delivery/Snapshot.js"
 import * as SkillPackage from "../publishing/SkillPackage.js"
 import * as Database from "../store/Database.js"
 import type { Archives } from "./Archives.js"
@@ -14,35 +16,32 @@ import * as Paging from "./Paging.js"
 import { BaseMismatch, InvalidValue, RevokedSet } from "./RegistryError.js"
 import * as Model from "./RegistryModel.js"
 import * as RevisionArchive from "./RevisionArchive.js"
-import type { SkillStore } from "./SkillStore.js"
-
-/** Integers are text in PostgreSQL's rows. */
-type Integer = number | string
+import type { SkillStore, VersionReference } from "./SkillStore.js"
 
 /** An entry of the history, or of a container without one nothing. */
 interface EntryRow {
-  readonly sequence: Integer
+  readonly sequence: Database.Integer
   readonly revision: string
   readonly sha256: string
-  readonly size: Integer
+  readonly size: Database.Integer
   readonly skills: string
-  readonly entered_at: Integer
-  readonly revoked_at: Integer | null
+  readonly entered_at: Database.Integer
+  readonly revoked_at: Database.Integer | null
 }
 
 type ContainerRow = {
   readonly id: string
   readonly title: string | null
-  readonly enabled: Integer
-  readonly created_at: Integer
-  readonly ordinal: Integer
+  readonly enabled: Database.Integer
+  readonly created_at: Database.Integer
+  readonly ordinal: Database.Integer
 } & (EntryRow | { readonly [K in keyof EntryRow]: null })
 
 const RevisionSkills = Schema.parseJson(Schema.Array(Model.RevisionSkill))
 const decodeSkills = Schema.decodeSync(RevisionSkills)
 const encodeSkills = Schema.encodeSync(RevisionSkills)
 
-const toDateTime = (millis: Integer) => DateTime.unsafeMake(Number(millis))
+const toDateTime = (millis: Database.Integer) => DateTime.unsafeMake(Number(millis))
 
 const toRevision = (containerId: string, row: EntryRow): Model.Revision => ({
   containerId,
@@ -75,7 +74,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
   const building = yield* Effect.makeSemaphore(1)
 
   const entryColumns = sql.literal(
-    "h.sequence, h.revision, h.created_at AS entered_at, r.sha256, r.size, r.skills, r.revoked_at"
+    "h.sequence, h.revision, h.created_at AS entered_at, h.skills, r.sha256, r.size, r.revoked_at"
   )
 
   const selectContainers = sql`
@@ -101,9 +100,14 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
   })
 
   /** Makes a revision the container's latest: the next entry of its history. */
-  const enter = Effect.fnUntraced(function* (containerId: string, revision: string, change: number) {
+  const enter = Effect.fnUntraced(function* (
+    containerId: string,
+    revision: string,
+    skills: ReadonlyArray<Model.RevisionSkill>,
+    change: number
+  ) {
     const now = yield* Clock.currentTimeMillis
-    const [container] = yield* sql<{ readonly next_sequence: Integer }>`
+    const [container] = yield* sql<{ readonly next_sequence: Database.Integer }>`
       UPDATE containers
       SET latest_sequence = next_sequence, next_sequence = next_sequence + 1, change = ${change}
       WHERE id = ${containerId} RETURNING next_sequence`
@@ -112,6 +116,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
       container_id: containerId,
       sequence,
       revision,
+      skills: encodeSkills(skills),
       created_at: now
     })}`
     // Both rows are there: the entry was just made of them.
@@ -125,14 +130,12 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     readonly revision: string
     readonly sha256: string
     readonly size: number
-    readonly skills: ReadonlyArray<Model.RevisionSkill>
   }) =>
     sql`INSERT INTO revisions ${sql.insert({
       container_id: options.containerId,
       revision: options.revision,
       sha256: options.sha256,
       size: options.size,
-      skills: encodeSkills(options.skills),
       revoked_at: null
     })}`
 
@@ -163,8 +166,8 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
               ordinal: change,
               change
             })}`
-            yield* insertRevision({ containerId: id, revision, sha256, size: archive.length, skills: [] })
-            yield* enter(id, revision, change)
+            yield* insertRevision({ containerId: id, revision, sha256, size: archive.length })
+            yield* enter(id, revision, [], change)
           } else if (title !== undefined) {
             yield* sql`UPDATE containers SET title = ${title} WHERE id = ${id}`
           }
@@ -176,7 +179,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
   })
 
   const listContainers = Effect.fn("Registry.listContainers")(function* (options: Model.PageRequest = {}) {
-    const position = yield* Paging.parse(options)
+    const position = yield* Paging.parse(options, Paging.maximumSets)
     const rows = yield* Database.orUnavailable(sql<ContainerRow>`
       ${selectContainers} WHERE c.ordinal > ${position.after ?? 0}
       ORDER BY c.ordinal LIMIT ${position.limit + 1}`)
@@ -194,56 +197,104 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     )
   })
 
-  const loadSkill = Effect.fnUntraced(function* ({ skillId, version }: SetMember) {
-    const { description, name } = yield* skills.operations.getVersion(skillId, version)
-    const { bytes } = yield* skills.operations.versionArchive(skillId, version)
-    // It was extracted once before it was stored, and its digest has been checked.
-    const { files } = yield* Effect.orDie(SkillPackage.extract(bytes))
-    return { name, description, files }
+  /**
+   * The members of a set. One whose version was deleted is there as long as the latest revision has it, which keeps an archive of its
+   * own: else nothing could be published over that one.
+   */
+  const findMembers = Effect.fnUntraced(function* (
+    references: ReadonlyArray<VersionReference>,
+    latest: Model.Revision | null
+  ) {
+    const find = yield* skills.findVersions(references)
+    return yield* Effect.forEach(references, (reference) => {
+      const stored = find(reference)
+      if (stored !== undefined) return Effect.succeed(toMember(stored))
+      const kept = latest?.skills.find((skill) => isSame(skill, reference))
+      return kept === undefined
+        ? Effect.map(skills.findVersion(reference.skillId, reference.version), toMember)
+        : Effect.succeed<Member>(kept)
+    })
   })
+
+  const loadVersion = Effect.fnUntraced(function* ({ description, sha256, skillId, version }: Model.SkillVersion) {
+    const bytes = yield* archives.get(sha256).pipe(
+      // Deleted in between, perhaps.
+      Effect.tapErrorTag("CORRUPT_BLOB", () => Database.orUnavailable(skills.findVersion(skillId, version)))
+    )
+    const extracted = yield* Effect.either(SkillPackage.extract(bytes))
+    return Either.map(extracted, ({ files }) => ({ description, files }))
+  })
+
+  /** The skills of a revision by name, from its own archive. */
+  const loadRevision = Effect.fnUntraced(function* ({ etag, revision, sha256 }: Model.Revision) {
+    const archive = yield* archives.get(sha256)
+    // It passed this before it was committed, and its digest has been checked.
+    const { skills } = yield* Effect.orDie(
+      Snapshot.verify({ revision, etag, contentType: mediaTypes.archive, archive })
+    )
+    return new Map(skills.map((skill) => [skill.name, skill]))
+  })
+
+  const build = Effect.fnUntraced(function* (
+    containerId: string,
+    members: ReadonlyArray<Member>,
+    latest: Model.Revision | null
+  ) {
+    const kept = yield* Effect.cached(
+      latest === null ? Effect.succeed(new Map<string, Snapshot.Skill>()) : loadRevision(latest)
+    )
+    const loadKept = (name: string) =>
+      Effect.flatMap(kept, (skills) => Effect.orDie(Effect.fromNullable(skills.get(name)))).pipe(
+        Effect.map(({ description, files }) =>
+          // A file gives a fresh copy every time it is asked.
+          Either.right({ description, files: files.map(({ bytes, path }) => ({ path, bytes })) })
+        )
+      )
+    return yield* RevisionArchive.make(
+      containerId,
+      members.map(({ name, stored }) => ({
+        name,
+        load: stored === undefined ? loadKept(name) : loadVersion(stored)
+      }))
+    )
+  }, building.withPermits(1))
 
   const publish = Effect.fn("Registry.publish")(function* (options: {
     readonly containerId: string
     readonly base: string | null
-    readonly skills: ReadonlyArray<SetMember>
+    readonly skills: ReadonlyArray<VersionReference>
   }) {
     const { base, containerId } = options
     yield* Effect.annotateCurrentSpan({
       "registry.container": containerId,
       "registry.skills": options.skills.length
     })
-    yield* Database.orUnavailable(findContainer(containerId))
-    const { archive, revision } = yield* building.withPermits(1)(
-      RevisionArchive.make(containerId, options.skills.map(loadSkill))
-    )
+    /** What there is to publish; nothing when it is the latest already. */
+    const look = Effect.gen(function* () {
+      const { latest } = yield* findContainer(containerId)
+      const members = yield* findMembers(options.skills, latest)
+      const published = members.map(toRevisionSkill).toSorted((left, right) => (left.name < right.name ? -1 : 1))
+      // Nothing is lost, whatever the base: this is how a publish whose answer was lost is repeated.
+      const isLatest = latest !== null && areEqual(latest.skills, published)
+      if (!isLatest && (latest?.revision ?? null) !== base) {
+        return yield* new BaseMismatch({ containerId, base, latest: latest?.revision ?? null })
+      }
+      return { latest, members, published, repeated: isLatest ? latest : undefined }
+    })
+    // Before anything is built.
+    const first = yield* Database.orUnavailable(look)
+    if (first.repeated !== undefined) return first.repeated
+    const { archive, revision } = yield* build(containerId, first.members, first.latest)
     const sha256 = yield* archives.put(archive)
     return yield* changes.commit(
       Effect.fnUntraced(function* (change) {
-        const { latest } = yield* findContainer(containerId)
-        // Nothing is lost, whatever the base: this is how a publish whose answer was lost is repeated.
-        if (latest?.revision === revision) return latest
-        if ((latest?.revision ?? null) !== base) {
-          return yield* new BaseMismatch({ containerId, base, latest: latest?.revision ?? null })
-        }
+        // Once more, when nothing can change any longer: a version that was deleted meanwhile is not published.
+        const { published, repeated } = yield* look
+        if (repeated !== undefined) return repeated
         const known = yield* findRevision(containerId, revision)
-        if (Option.isNone(known)) {
-          // A version that was deleted since it was read is not published: deleting and publishing have an order.
-          const versions = yield* Effect.forEach(options.skills, ({ skillId, version }) =>
-            skills.findVersion(skillId, version)
-          )
-          yield* insertRevision({
-            containerId,
-            revision,
-            sha256,
-            size: archive.length,
-            skills: versions
-              .map(({ name, skillId, version }) => ({ skillId, version, name }))
-              .toSorted((left, right) => (left.name < right.name ? -1 : 1))
-          })
-        } else if (known.value.revokedAt !== null) {
-          return yield* new RevokedSet({ containerId, revision })
-        }
-        return yield* enter(containerId, revision, change)
+        if (Option.isNone(known)) yield* insertRevision({ containerId, revision, sha256, size: archive.length })
+        else if (known.value.revokedAt !== null) return yield* new RevokedSet({ containerId, revision })
+        return yield* enter(containerId, revision, published, change)
       })
     )
   })
@@ -252,7 +303,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     containerId: string,
     options: Model.PageRequest = {}
   ) {
-    const position = yield* Paging.parse(options)
+    const position = yield* Paging.parse(options, Paging.maximumSets)
     yield* Database.orUnavailable(findContainer(containerId))
     const rows = yield* Database.orUnavailable(sql<EntryRow>`
       ${selectEntries}
@@ -298,8 +349,22 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
   }
 })
 
-/** A skill version of a set to publish. */
-interface SetMember {
-  readonly skillId: string
-  readonly version: string
+/** A member of a set to publish; `stored` unless its version was deleted. */
+interface Member extends Model.RevisionSkill {
+  readonly stored?: Model.SkillVersion
 }
+
+const toMember = (stored: Model.SkillVersion): Member => ({ ...toRevisionSkill(stored), stored })
+
+const toRevisionSkill = ({ name, skillId, version }: Model.RevisionSkill): Model.RevisionSkill => ({
+  skillId,
+  version,
+  name
+})
+
+const isSame = (left: VersionReference, right: VersionReference) =>
+  left.skillId === right.skillId && left.version === right.version
+
+const areEqual = (left: ReadonlyArray<VersionReference>, right: ReadonlyArray<VersionReference>) =>
+  left.length === right.length &&
+  left.every((skill, at) => Option.exists(Option.fromNullable(right[at]), (other) => isSame(skill, other)))

@@ -5,7 +5,7 @@
  * @module
  */
 import { type HttpServerRequest, HttpServerResponse } from "@effect/platform"
-import { Effect, Either, Schema, Stream } from "effect"
+import { type Context, Effect, Either, Option, Schema, type Scope, Stream } from "effect"
 import * as Base64 from "../archive/Base64.js"
 import {
   AuthorizationFailed,
@@ -16,10 +16,12 @@ import {
 } from "../delivery/DeliveryError.js"
 import * as RegistryApi from "../delivery/RegistryApi.js"
 import type { StoreUnavailable } from "../store/StoreError.js"
-import { mayReach } from "./Authentication.js"
+import * as Authentication from "./Authentication.js"
+import type { ServerBusy } from "./ByteBudget.js"
+import type { OutgoingArchives } from "./OutgoingArchives.js"
 import { RouteNotFound } from "./Refusal.js"
 import type { RegistryService } from "./Registry.js"
-import type { ApiKey, Resolved } from "./RegistryModel.js"
+import type { Resolved } from "./RegistryModel.js"
 import * as RequestBody from "./RequestBody.js"
 
 const [prefix = "", suffix = ""] = RegistryApi.snapshotRoute.split(":containerId")
@@ -30,7 +32,7 @@ const isContainerId = Schema.is(RegistryApi.ContainerId)
 const isRevision = Schema.is(RegistryApi.Revision)
 
 /** What a URL asks for; nothing when it is of another route. */
-const askedBy = (url: string): Either.Either<RegistryApi.SnapshotRequest, InvalidConfig> | undefined => {
+export const askedBy = (url: string): Either.Either<RegistryApi.SnapshotRequest, InvalidConfig> | undefined => {
   const query = url.indexOf("?")
   const end = (query === -1 ? url.length : query) - suffix.length
   if (!url.startsWith(prefix) || end <= prefix.length || !url.startsWith(suffix, end)) return undefined
@@ -53,18 +55,8 @@ const decode = (encoded: string): string | undefined => {
   }
 }
 
-/**
- * Whether a request asks for one container's snapshot with the ETag of a held one: what a fleet's every agent asks every few
- * seconds. Says it without decoding anything.
- */
-export const isConditional = ({ headers, method, url }: HttpServerRequest.HttpServerRequest): boolean =>
-  method === "GET" &&
-  headers["if-none-match"] !== undefined &&
-  url.startsWith(prefix) &&
-  (url.endsWith(suffix) || url.includes(`${suffix}?`))
-
 /** The failures of a delivery. A damaged archive never leaves; to its receiver there is no valid snapshot. */
-type Delivered<A> = Effect.Effect<A, DeliveryError | StoreUnavailable>
+type Delivered<A, R = never> = Effect.Effect<A, DeliveryError | ServerBusy | StoreUnavailable, R>
 
 /** How much of an archive is written, or coded, at once. Whole groups of base64. In bytes. */
 const sliceBytes = 3 * 16 * 1024
@@ -77,81 +69,113 @@ export const slices = (bytes: Uint8Array): Stream.Stream<Uint8Array> =>
   ).pipe(Stream.take(Math.ceil(bytes.length / sliceBytes)))
 
 /** What the routes of delivery answer to a key. */
-export const make = (registry: RegistryService) => {
-  const resolve = (key: ApiKey, { containerId, revision }: RegistryApi.SnapshotRequest): Delivered<Resolved> =>
-    mayReach(key, containerId)
-      ? registry.resolve(containerId, revision)
-      : new AuthorizationFailed({ container: containerId })
+export const make = (registry: RegistryService, archives: Context.Tag.Service<OutgoingArchives>) => {
+  /** What is delivered to the request's key of a container, both as they are now. */
+  const resolve = (
+    request: HttpServerRequest.HttpServerRequest,
+    { containerId, revision }: RegistryApi.SnapshotRequest
+  ): Delivered<Resolved> =>
+    Effect.flatMap(
+      Authentication.confirm(registry, request),
+      (key): Delivered<Resolved> =>
+        Authentication.mayReach(key, containerId)
+          ? registry.resolve(containerId, revision)
+          : new AuthorizationFailed({ container: containerId })
+    )
 
-  const archive = (sha256: string): Delivered<Uint8Array> =>
-    Effect.catchTag(registry.archive(sha256), "CORRUPT_BLOB", () => new InvalidSnapshot({ check: "etag-mismatch" }))
-
-  /** The answers of 304 by what is unchanged: the view of the registry gives the same value until something changes. */
-  const unchanged = new WeakMap<Resolved, HttpServerResponse.HttpServerResponse>()
-  const notModified = (found: Resolved) => {
-    const known = unchanged.get(found)
-    if (known !== undefined) return known
-    const response = HttpServerResponse.empty({
-      status: 304,
-      headers: { ...RegistryApi.unchangedHeaders(found.revision, found.etag), ...cacheHeaders }
-    })
-    unchanged.set(found, response)
-    return response
-  }
+  /** An archive, if it is still what is delivered once it has been read, which may take long enough for a revocation. */
+  const archive = (
+    request: HttpServerRequest.HttpServerRequest,
+    asked: RegistryApi.SnapshotRequest,
+    found: Resolved
+  ): Delivered<Option.Option<Uint8Array>, Scope.Scope> =>
+    archives.get(found).pipe(
+      Effect.catchTag("CORRUPT_BLOB", () => new InvalidSnapshot({ check: "etag-mismatch" })),
+      Effect.zipWith(resolve(request, asked), (bytes, now) =>
+        now.etag === found.etag ? Option.some(bytes) : Option.none()
+      )
+    )
 
   /** One container: an archive, or 304 for the one that the caller holds. */
   const one = (
-    key: ApiKey,
-    { headers, url }: HttpServerRequest.HttpServerRequest
-  ): Effect.Effect<HttpServerResponse.HttpServerResponse, DeliveryError | StoreUnavailable | RouteNotFound> => {
-    const asked = askedBy(url)
+    request: HttpServerRequest.HttpServerRequest
+  ): Effect.Effect<
+    HttpServerResponse.HttpServerResponse,
+    DeliveryError | RouteNotFound | ServerBusy | StoreUnavailable,
+    Scope.Scope
+  > => {
+    const asked = askedBy(request.url)
     if (asked === undefined) return new RouteNotFound()
     if (Either.isLeft(asked)) return asked.left
-    return Effect.flatMap(resolve(key, asked.right), (found) =>
-      holds(headers["if-none-match"], found.etag)
-        ? Effect.succeed(notModified(found))
-        : Effect.map(archive(found.sha256), (bytes) =>
-            HttpServerResponse.stream(slices(bytes), {
-              contentType: RegistryApi.mediaTypes.archive,
-              contentLength: bytes.length,
-              headers: { ...RegistryApi.unchangedHeaders(found.revision, found.etag), ...cacheHeaders }
-            })
-          )
-    )
+    return Effect.gen(function* () {
+      const found = yield* resolve(request, asked.right)
+      if (holds(request.headers["if-none-match"], found.etag)) {
+        return HttpServerResponse.empty({ status: 304, headers: headersOf(found) })
+      }
+      const bytes = yield* archive(request, asked.right, found)
+      // Another revision has come meanwhile.
+      if (Option.isNone(bytes)) return yield* one(request)
+      return HttpServerResponse.stream(slices(bytes.value), {
+        contentType: RegistryApi.mediaTypes.archive,
+        contentLength: bytes.value.length,
+        headers: headersOf(found)
+      })
+    })
   }
 
-  /** One entry of a batch, as pieces of JSON. Nothing fails once the answer has begun: a failure is the entry. */
-  const entry = (key: ApiKey, asked: RegistryApi.SnapshotRequest, room: Room) =>
+  /** One entry of a batch, as pieces of JSON; the scope is that of its writing. */
+  const found = (
+    request: HttpServerRequest.HttpServerRequest,
+    asked: RegistryApi.SnapshotRequest,
+    room: Room
+  ): Delivered<Stream.Stream<string>, Scope.Scope> =>
     Effect.gen(function* () {
       const { containerId, ifNoneMatch } = asked
-      const found = yield* resolve(key, asked)
+      const found = yield* resolve(request, asked)
       if (ifNoneMatch === found.etag) {
         return Stream.make(JSON.stringify(RegistryApi.unchangedEntry(containerId, found.revision, found.etag)))
       }
       // What is not sent now is not held next time either, but what is sent will be: the next answer has room for it.
       if (!room.take(found.size)) return yield* new NetworkError({ container: containerId })
-      const bytes = yield* archive(found.sha256)
+      const bytes = yield* archive(request, asked, found)
+      if (Option.isNone(bytes)) return yield* new NetworkError({ container: containerId })
       // The members of an empty archive's entry, the last of which is the text that is written piece by piece.
       const around = JSON.stringify(RegistryApi.snapshotEntry(containerId, { ...found, archive: empty }))
       return Stream.make(around.slice(0, -2)).pipe(
-        Stream.concat(Stream.mapEffect(slices(bytes), Base64.encode)),
+        Stream.concat(Stream.mapEffect(slices(bytes.value), Base64.encode)),
         Stream.concat(Stream.make(around.slice(-2)))
       )
-    }).pipe(
-      Effect.catchTag("STORE_UNAVAILABLE", () => new NetworkError({ container: asked.containerId })),
+    })
+
+  /** Nothing fails once the answer has begun: a failure is the entry. */
+  const entry = (
+    request: HttpServerRequest.HttpServerRequest,
+    asked: RegistryApi.SnapshotRequest,
+    room: Room
+  ): Effect.Effect<Stream.Stream<string>, never, Scope.Scope> =>
+    found(request, asked, room).pipe(
+      Effect.catchTags({
+        SERVER_BUSY: () => new NetworkError({ container: asked.containerId }),
+        STORE_UNAVAILABLE: () => new NetworkError({ container: asked.containerId })
+      }),
       Effect.catchAll((error) =>
         Effect.succeed(Stream.make(JSON.stringify(RegistryApi.errorEntry(asked.containerId, error))))
       )
     )
 
-  /** Many containers, each entry read when the one before it is written: one archive in memory, not fifty. */
-  const many = (key: ApiKey) =>
+  /**
+   * Many containers, each entry found and read when the one before it is written: one archive in memory, not fifty, and none that was
+   * revoked while its reader took their time.
+   */
+  const many = (request: HttpServerRequest.HttpServerRequest) =>
     Effect.map(RequestBody.json(RegistryApi.BatchRequest), ({ containers }) => {
       const room = makeRoom(RegistryApi.maximumBatchBytes(containers.length))
       const entries = Stream.fromIterable(containers).pipe(
-        Stream.mapEffect((asked) => entry(key, asked, room)),
         Stream.zipWithIndex,
-        Stream.flatMap(([pieces, index]) => (index === 0 ? pieces : Stream.concat(Stream.make(","), pieces)))
+        Stream.flatMap(([asked, index]) => {
+          const pieces = Stream.unwrapScoped(entry(request, asked, room))
+          return index === 0 ? pieces : Stream.concat(Stream.make(","), pieces)
+        })
       )
       const body = Stream.concat(Stream.concat(Stream.make('{"containers":['), entries), Stream.make("]}"))
       return HttpServerResponse.stream(Stream.encodeText(body), {
@@ -187,5 +211,12 @@ const empty = new Uint8Array(0)
 /** Keys see different things, and a revocation has to be seen: nobody in between may answer for the registry. */
 export const cacheHeaders = { "cache-control": "private, no-cache" } as const
 
-/** Whether `If-None-Match` names this ETag, alone or in a list (RFC 9110, 13.1.2); its quotes keep it apart from others. */
-const holds = (ifNoneMatch: string | undefined, etag: string): boolean => ifNoneMatch?.includes(etag) ?? false
+/** Of a container's archive, and of the answer that it is unchanged. */
+export const headersOf = ({ etag, revision }: Resolved) => ({
+  ...RegistryApi.unchangedHeaders(revision, etag),
+  ...cacheHeaders
+})
+
+/** Whether `If-None-Match` names this ETag, alone or in a list, or any (RFC 9110, 13.1.2); its quotes keep it apart from others. */
+export const holds = (ifNoneMatch: string | undefined, etag: string): boolean =>
+  ifNoneMatch !== undefined && (ifNoneMatch.includes(etag) || ifNoneMatch.trim() === "*")

@@ -28,8 +28,10 @@ export const make = Effect.fnUntraced(function* (changes: Changes) {
     return row === undefined ? yield* new KeyNotFound({ keyId }) : ApiKey.fromRow(row)
   })
 
-  const check = ({ containers, name }: KeyOptions) => {
+  const check = ({ containers, name, scope }: KeyOptions) => {
     if (!isTitle(name)) return new InvalidValue({ field: "name" })
+    // Skills belong to no container: a key that publishes reaches all of them.
+    if (containers !== null && scope !== "read") return new InvalidValue({ field: "containers" })
     // Not whether they exist: a key may be issued first.
     return containers === null || isContainerList(containers)
       ? Effect.void
@@ -72,11 +74,15 @@ export const make = Effect.fnUntraced(function* (changes: Changes) {
     yield* check(options)
     const context = yield* Effect.context<R>()
     const made = yield* ApiKey.make
+    const hasKeys = Effect.map(sql`SELECT id FROM api_keys LIMIT 1`, ({ length }) => length > 0)
+    // Most starts write nothing, and need not wait for those who do.
+    if (yield* Database.orUnavailable(hasKeys)) return Option.none<Model.ApiKey>()
     return yield* changes.commit(
       Effect.fnUntraced(function* (change) {
-        const keys = yield* sql`SELECT id FROM api_keys LIMIT 1`
-        if (keys.length > 0) return Option.none<Model.ApiKey>()
+        if (yield* hasKeys) return Option.none<Model.ApiKey>()
         const apiKey = yield* insert(made, options, change)
+        // An effect in a transaction, which may come twice: then it keeps the same key once more, and one that was kept for nothing
+        // opens nothing.
         yield* Effect.provide(keep(made.key), context)
         return Option.some(apiKey)
       })

@@ -6,7 +6,7 @@
  */
 import { HttpApiBuilder, HttpServerResponse } from "@effect/platform"
 import { Effect } from "effect"
-import { mayReach, requireAdministrator, requireContainer, requireScope } from "./Authentication.js"
+import { requireScope } from "./Authentication.js"
 import { Registry } from "./Registry.js"
 import * as RegistryHttpApi from "./RegistryHttpApi.js"
 import * as RequestBody from "./RequestBody.js"
@@ -17,43 +17,39 @@ export const containers = HttpApiBuilder.group(RegistryHttpApi.RegistryHttpApi, 
     handlers
       .handle("listContainers", ({ urlParams }) =>
         Effect.gen(function* () {
-          const key = yield* requireScope("publish")
-          const { items, nextPage } = yield* registry.listContainers(urlParams)
-          return { items: items.filter(({ id }) => mayReach(key, id)), nextPage }
+          yield* requireScope("publish")
+          return yield* registry.listContainers(urlParams)
         })
       )
       .handleRaw("putContainer", ({ path }) =>
         Effect.gen(function* () {
-          yield* requireContainer("publish", path.containerId)
+          yield* requireScope("publish")
           const { title } = yield* RequestBody.json(RegistryHttpApi.ContainerRequest)
           return (yield* registry.putContainer({ id: path.containerId, title })).container
         })
       )
       .handle("getContainer", ({ path }) =>
-        Effect.zipRight(requireContainer("publish", path.containerId), registry.getContainer(path.containerId))
+        Effect.zipRight(requireScope("publish"), registry.getContainer(path.containerId))
       )
       .handleRaw("setEnabled", ({ path }) =>
         Effect.gen(function* () {
-          yield* requireContainer("admin", path.containerId)
+          yield* requireScope("admin")
           const { enabled } = yield* RequestBody.json(RegistryHttpApi.SwitchRequest)
           return yield* registry.setEnabled(path.containerId, enabled)
         })
       )
       .handle("listRevisions", ({ path, urlParams }) =>
-        Effect.zipRight(
-          requireContainer("publish", path.containerId),
-          registry.listRevisions(path.containerId, urlParams)
-        )
+        Effect.zipRight(requireScope("publish"), registry.listRevisions(path.containerId, urlParams))
       )
       .handleRaw("publish", ({ path }) =>
         Effect.gen(function* () {
-          yield* requireContainer("publish", path.containerId)
+          yield* requireScope("publish")
           const set = yield* RequestBody.json(RegistryHttpApi.PublishRequest)
           return yield* registry.publish({ containerId: path.containerId, ...set })
         })
       )
       .handle("revoke", ({ path }) =>
-        Effect.zipRight(requireContainer("publish", path.containerId), registry.revoke(path.containerId, path.revision))
+        Effect.zipRight(requireScope("publish"), registry.revoke(path.containerId, path.revision))
       )
   )
 )
@@ -64,16 +60,16 @@ const issuedKeyJson = HttpServerResponse.schemaJson(RegistryHttpApi.IssuedKey)
 export const keys = HttpApiBuilder.group(RegistryHttpApi.RegistryHttpApi, "keys", (handlers) =>
   Effect.map(Registry, (registry) =>
     handlers
-      .handle("listKeys", () => Effect.zipRight(requireAdministrator, registry.listKeys))
+      .handle("listKeys", () => Effect.zipRight(requireScope("admin"), registry.listKeys))
       .handleRaw("issueKey", () =>
         Effect.gen(function* () {
-          yield* requireAdministrator
+          yield* requireScope("admin")
           const { containers = null, name, scope } = yield* RequestBody.json(RegistryHttpApi.KeyRequest)
           const issued = yield* registry.issueKey({ name, scope, containers })
           // The one answer that holds a secret must not be kept anywhere on its way.
           return yield* Effect.orDie(issuedKeyJson(issued, { headers: { "cache-control": "no-store" } }))
         })
       )
-      .handle("revokeKey", ({ path }) => Effect.zipRight(requireAdministrator, registry.revokeKey(path.keyId)))
+      .handle("revokeKey", ({ path }) => Effect.zipRight(requireScope("admin"), registry.revokeKey(path.keyId)))
   )
 )

@@ -2,11 +2,14 @@
  * The tables of a registry, the same on libSQL and PostgreSQL. Times are milliseconds since the epoch, truth values 0 and 1,
  * lists JSON text.
  *
+ * What has no foreign key: the skills of an entry of a history, which outlive their rows; the key of a version, which a program
+ * names as it likes; and the latest entry of a container, which points at its container in its turn.
+ *
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Effect } from "effect"
-import type { Migration } from "../store/Database.js"
+import { DatabaseError, type Migration } from "../store/Database.js"
 
 const run = (statements: ReadonlyArray<string>) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
@@ -30,7 +33,7 @@ const tables = [
   )`,
   `CREATE TABLE skill_versions (
     id TEXT PRIMARY KEY,
-    skill_id TEXT NOT NULL,
+    skill_id TEXT NOT NULL REFERENCES skills (id),
     version BIGINT NOT NULL,
     name TEXT NOT NULL,
     description TEXT NOT NULL,
@@ -55,11 +58,10 @@ const tables = [
   )`,
   `CREATE INDEX containers_by_change ON containers (change)`,
   `CREATE TABLE revisions (
-    container_id TEXT NOT NULL,
+    container_id TEXT NOT NULL REFERENCES containers (id),
     revision TEXT NOT NULL,
     sha256 TEXT NOT NULL,
     size BIGINT NOT NULL,
-    skills TEXT NOT NULL,
     revoked_at BIGINT,
     PRIMARY KEY (container_id, revision)
   )`,
@@ -68,8 +70,10 @@ const tables = [
     container_id TEXT NOT NULL,
     sequence BIGINT NOT NULL,
     revision TEXT NOT NULL,
+    skills TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (container_id, sequence)
+    PRIMARY KEY (container_id, sequence),
+    FOREIGN KEY (container_id, revision) REFERENCES revisions (container_id, revision)
   )`,
   `CREATE INDEX revision_history_by_revision ON revision_history (container_id, revision)`,
 
@@ -87,5 +91,12 @@ const tables = [
   `CREATE INDEX api_keys_by_change ON api_keys (change)`
 ]
 
-/** In the order in which they run. One that was released is never changed. */
-export const all: ReadonlyArray<Migration> = [{ id: 1, name: "tables", up: run(tables) }]
+/**
+ * In the order in which they run. One that was released is never changed.
+ *
+ * Where there are archives before the first one, the database that knew them was lost, or copied without its log; with a new one
+ * they would all be swept.
+ */
+export const all = ({ hasArchives }: { readonly hasArchives: boolean }): ReadonlyArray<Migration> => [
+  { id: 1, name: "tables", up: hasArchives ? new DatabaseError({ problem: "lost" }) : run(tables) }
+]

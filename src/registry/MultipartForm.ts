@@ -34,6 +34,7 @@ export const maximumBytes = Upload.limits.totalBytes + Upload.limits.members * 1
 
 /** The boundary that a `Content-Type` header names; nothing for another media type. */
 const boundaryOf = (contentType: string | undefined): string | undefined => {
+  if (/;\s*boundary=.*;\s*boundary=/i.test(contentType ?? "")) return undefined
   const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,70})"|([^\s";,]{1,70}))/i.exec(
     contentType ?? ""
   )
@@ -61,22 +62,19 @@ export const parse: (
     const fields = new Map<string, string>()
     const files: Array<Upload.UploadedFile> = []
     const delimiter = utf8.encode(`\r\n--${boundary}`)
+    const findDelimiter = makeSearch(delimiter)
 
     // The first delimiter may lack the line break that belongs to it.
-    let at = startsWith(body, delimiter.subarray(2), 0) ? delimiter.length - 2 : after(body, delimiter, 0)
-    let yielded = 0
+    const preamble = startsWith(body, delimiter.subarray(2), 0) ? -2 : yield* findDelimiter(body, 0, body.length)
+    if (preamble === undefined) return yield* invalid("its form ends early")
+    let at = preamble + delimiter.length
     while (true) {
-      if (at === undefined) return yield* invalid("its form ends early")
-      if (at - yielded > sliceBytes) {
-        yielded = at
-        yield* yieldToEventLoop
-      }
       if (startsWith(body, dashes, at)) return { fields, files }
       const start = afterPadding(body, at)
       if (!startsWith(body, lineBreak, start)) return yield* invalid("its form has a broken boundary")
-      const head = indexOf(body, headEnd, start, start + maximumHeadBytes)
+      const head = yield* findHeadEnd(body, start, Math.min(start + maximumHeadBytes, body.length))
       if (head === undefined) return yield* invalid("its form has a part without a head")
-      const end = indexOf(body, delimiter, head + lineBreak.length, body.length)
+      const end = yield* findDelimiter(body, head + lineBreak.length, body.length)
       if (end === undefined) return yield* invalid("its form ends early")
 
       const part = parseHead(body.subarray(start + lineBreak.length, head + lineBreak.length))
@@ -103,8 +101,36 @@ const tooManyFiles = new UploadProblem.InvalidUpload({
   problems: [UploadProblem.problem("member-count", `the upload has more than ${Upload.limits.members} files`)]
 })
 
+/**
+ * Finds where bytes first are between two places. By the algorithm of Knuth, Morris and Pratt, which looks at every byte once
+ * whatever the bytes are: their sender chooses them, and the boundary too. Long input gives the event loop its turn.
+ */
+const makeSearch = (sought: Uint8Array) => {
+  /** How much of `sought` still matches where it matched up to an index and no further. */
+  const borders = new Uint8Array(sought.length)
+  for (let index = 1, matched = 0; index < sought.length; index++) {
+    while (matched > 0 && sought[index] !== sought[matched]) matched = borders[matched - 1] ?? 0
+    if (sought[index] === sought[matched]) matched++
+    borders[index] = matched
+  }
+  return Effect.fnUntraced(function* (bytes: Uint8Array, from: number, to: number) {
+    let matched = 0
+    for (let start = from; start < to; start += sliceBytes) {
+      if (start > from) yield* yieldToEventLoop
+      const end = Math.min(start + sliceBytes, to)
+      for (let at = start; at < end; at++) {
+        while (matched > 0 && bytes[at] !== sought[matched]) matched = borders[matched - 1] ?? 0
+        if (bytes[at] === sought[matched]) matched++
+        if (matched === sought.length) return at + 1 - matched
+      }
+    }
+    return undefined
+  })
+}
+
 const lineBreak = utf8.encode("\r\n")
 const headEnd = utf8.encode("\r\n\r\n")
+const findHeadEnd = makeSearch(headEnd)
 const dashes = utf8.encode("--")
 
 interface PartHead {
@@ -142,6 +168,8 @@ const parseDisposition = (value: string): PartHead | undefined => {
     const match = parameter.exec(value)
     if (match === null) return undefined
     const [, name = "", quoted, plain = ""] = match
+    // Whoever reads the other one sees another file.
+    if (parameters.has(name.toLowerCase())) return undefined
     parameters.set(name.toLowerCase(), quoted === undefined ? plain : unescape(quoted))
   }
   const name = parameters.get("name")
@@ -176,19 +204,6 @@ const startsWith = (bytes: Uint8Array, sought: Uint8Array, at: number) => {
     if (bytes[at + index] !== sought[index]) return false
   }
   return true
-}
-
-/** Every sequence sought here starts with a carriage return, which the engine finds quickly. */
-const indexOf = (bytes: Uint8Array, sought: Uint8Array, from: number, to: number): number | undefined => {
-  for (let at = bytes.indexOf(13, from); at !== -1 && at < to; at = bytes.indexOf(13, at + 1)) {
-    if (startsWith(bytes, sought, at)) return at
-  }
-  return undefined
-}
-
-const after = (bytes: Uint8Array, sought: Uint8Array, from: number) => {
-  const at = indexOf(bytes, sought, from, bytes.length)
-  return at === undefined ? undefined : at + sought.length
 }
 
 /** Past the spaces that a boundary may be padded with. */

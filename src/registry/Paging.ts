@@ -11,16 +11,23 @@ import type { Page, PageRequest } from "./RegistryModel.js"
 const defaultLimit = 20
 const maximumLimit = 1000
 
+/** Of a list whose every item may hold a set of a thousand skills: whoever asks for more gets this many and the next page. */
+export const maximumSets = 100
+
 /** What a query needs to know of a request. `after` is the ordinal of the last row of the page before. */
 export interface Position {
   readonly limit: number
   readonly after: number | undefined
 }
 
-export const parse = ({ limit = defaultLimit, page }: PageRequest): Either.Either<Position, InvalidPage> => {
-  if (!Number.isInteger(limit) || limit < 1 || limit > maximumLimit) {
+export const parse = (
+  { limit: asked = defaultLimit, page }: PageRequest,
+  maximum = maximumLimit
+): Either.Either<Position, InvalidPage> => {
+  if (!Number.isInteger(asked) || asked < 1 || asked > maximumLimit) {
     return Either.left(new InvalidPage({ problem: "limit" }))
   }
+  const limit = Math.min(asked, maximum)
   if (page === undefined || page === null) return Either.right({ limit, after: undefined })
   return /^\d{1,15}$/.test(page)
     ? Either.right({ limit, after: Number(page) })

@@ -5,11 +5,12 @@
  * @module
  */
 import { HttpApiSchema, HttpServerResponse } from "@effect/platform"
-import { ParseResult, Predicate, Schema } from "effect"
+import { Effect, ParseResult, Predicate, Schema } from "effect"
 import { Blocking, type DeliveryError } from "../delivery/DeliveryError.js"
 import type { InvalidUpload } from "../publishing/UploadProblem.js"
 import type { CorruptBlob } from "../store/BlobStore.js"
 import type { StoreUnavailable } from "../store/StoreError.js"
+import type { ServerBusy } from "./ByteBudget.js"
 import type { RateLimited } from "./RateLimit.js"
 import type * as RegistryError from "./RegistryError.js"
 import type { InvalidRequest, RequestStalled, RequestTooLarge } from "./RequestBody.js"
@@ -46,6 +47,7 @@ export type Failure =
   | RequestStalled
   | RequestTooLarge
   | RouteNotFound
+  | ServerBusy
   | ShuttingDown
   | StoreUnavailable
   | RegistryError.BaseMismatch
@@ -93,6 +95,7 @@ const statuses = {
   INVALID_SNAPSHOT: 500,
   UNSUPPORTED_SERVER: 500,
   NETWORK_ERROR: 503,
+  SERVER_BUSY: 503,
   SHUTTING_DOWN: 503,
   STORE_UNAVAILABLE: 503,
   TIMEOUT: 503
@@ -174,6 +177,21 @@ export const skillsAnswer = (failure: Failure): HttpServerResponse.HttpServerRes
     { status, headers }
   )
 }
+
+/** The answer, and a line in the log when the failure is the server's: which one it was its client does not learn. */
+export const answering =
+  (answer: (failure: Failure) => HttpServerResponse.HttpServerResponse) =>
+  (failure: Failure): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+    Effect.as(
+      statuses[failure._tag] < 500
+        ? Effect.void
+        : Effect.annotateLogs(Effect.logWarning("A request was refused."), {
+            "error.code": failure._tag,
+            ...(failure._tag === "STORE_UNAVAILABLE" ? { "error.reason": failure.reason } : {}),
+            ...(failure._tag === "CORRUPT_BLOB" ? { "blob.sha256": failure.sha256 } : {})
+          }),
+      answer(failure)
+    )
 
 /** An error as it stands in delivery's envelope, for the declaration of an endpoint and for its clients. */
 export const enveloped = <A extends Failure, I>(self: Schema.Schema<A, I>, tag: A["_tag"]) => {

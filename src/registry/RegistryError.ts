@@ -119,11 +119,12 @@ export class InvalidPage extends Schema.TaggedError<InvalidPage>()("INVALID_PAGE
   }
 }
 
-/** A title or an id that the registry cannot hold. */
+/** A title or an id that the registry cannot hold, or containers for a key that is not limited to any. */
 export class InvalidValue extends Schema.TaggedError<InvalidValue>()("INVALID_VALUE", {
   field: Schema.String
 }) {
   override get message(): string {
+    if (this.field === "containers") return "Only a key of scope read may be for some containers."
     return `${this.field} must be one line of well-formed Unicode, not blank and at most 255 characters long.`
   }
 }

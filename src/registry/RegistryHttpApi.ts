@@ -1,6 +1,5 @@
 /**
- * The registry's HTTP surface, declared once for server, clients and documentation (contract, Registry server). A client of it:
- * `HttpApiClient.make(RegistryHttpApi.RegistryHttpApi)`, which puts parameters of a path in as they are, so percent-encode them.
+ * The registry's HTTP surface, declared once for server, clients and documentation (contract, Registry server).
  *
  * @module
  */
@@ -11,6 +10,7 @@ import * as RegistryApi from "../delivery/RegistryApi.js"
 import { CorruptBlob } from "../store/BlobStore.js"
 import { StoreUnavailable } from "../store/StoreError.js"
 import { KeyRequired } from "./Authentication.js"
+import * as PathSegment from "./PathSegment.js"
 import * as Refusal from "./Refusal.js"
 import * as RegistryError from "./RegistryError.js"
 import * as Model from "./RegistryModel.js"
@@ -19,8 +19,9 @@ import { skills } from "./SkillsHttpApi.js"
 
 const { enveloped } = Refusal
 
-const containerPath = Schema.Struct({ containerId: Model.ContainerId })
-const revisionPath = Schema.Struct({ containerId: Model.ContainerId, revision: RegistryApi.Revision })
+const containerId = PathSegment.of(Model.ContainerId)
+const containerPath = Schema.Struct({ containerId })
+const revisionPath = Schema.Struct({ containerId, revision: PathSegment.of(RegistryApi.Revision) })
 
 const pageOf = <A, I>(item: Schema.Schema<A, I>) =>
   Schema.Struct({ items: Schema.Array(item), nextPage: Schema.NullOr(Schema.String) })
@@ -70,7 +71,7 @@ const archive = HttpApiSchema.Uint8Array({ contentType: RegistryApi.mediaTypes.a
 const delivery = HttpApiGroup.make("delivery")
   .add(
     HttpApiEndpoint.get("snapshot", RegistryApi.snapshotRoute)
-      .setPath(Schema.Struct({ containerId: Schema.String }))
+      .setPath(Schema.Struct({ containerId: PathSegment.of(Schema.String) }))
       .setUrlParams(Schema.Struct({ revision: Schema.optional(Schema.String) }))
       .addSuccess(archive)
       .addSuccess(HttpApiSchema.Empty(304))
@@ -162,7 +163,7 @@ const keys = HttpApiGroup.make("keys")
   )
   .add(
     HttpApiEndpoint.post("revokeKey", "/api/v1/learning/keys/:keyId/revoke")
-      .setPath(Schema.Struct({ keyId: Schema.String }))
+      .setPath(Schema.Struct({ keyId: PathSegment.of(Schema.String) }))
       .addSuccess(Model.ApiKey)
       .addError(enveloped(RegistryError.KeyNotFound, "KEY_NOT_FOUND"))
   )
@@ -180,9 +181,25 @@ const health = HttpApiGroup.make("health")
       .addError(enveloped(StoreUnavailable, "STORE_UNAVAILABLE"))
   )
 
-/** A key in either header (contract, Registry server), for every operation but health. */
+const record = (value: unknown): Record<PropertyKey, unknown> => (Predicate.isRecord(value) ? value : {})
+
+const mapRecord = (self: unknown, f: (value: unknown, name: string) => unknown) =>
+  Object.fromEntries(Object.entries(record(self)).map(([name, value]) => [name, f(value, name)]))
+
+const isOpen = (path: string) => path === "/health" || path === "/ready"
+
+/**
+ * A key in either header (contract, Registry server), for every operation but health. The platform gives each an empty list of its
+ * own, by which a generated client would send none.
+ */
 const withSecurity = (document: Record<string, unknown>) => ({
   ...document,
+  paths: mapRecord(document["paths"], (operations, path) =>
+    mapRecord(operations, (operation) => {
+      const { security: _, ...rest } = record(operation)
+      return isOpen(path) ? { ...rest, security: [] } : rest
+    })
+  ),
   components: {
     ...(Predicate.isRecord(document["components"]) ? document["components"] : {}),
     securitySchemes: {
@@ -196,7 +213,30 @@ const withSecurity = (document: Record<string, unknown>) => ({
 /** Where the OpenAPI document is. */
 export const openApiPath = "/openapi.json"
 
-/** The whole surface: delivery, containers with their revisions, keys, health, and what the public client speaks. */
+/**
+ * The whole surface: delivery, containers with their revisions, keys, health, and what the public client speaks.
+ *
+ * Its client takes parameters of a path as they are, not percent-encoded, and fails with what the server refused with.
+ *
+ * @example
+ * ```ts
+ * import { FetchHttpClient, HttpApiClient, HttpClient, HttpClientRequest } from "@effect/platform"
+ * import { Effect, type Redacted } from "effect"
+ * import { RegistryHttpApi } from "effect-agent-contracts/registry"
+ *
+ * // Takes a container's latest revision back, if it has one.
+ * export const takeBack = (baseUrl: string, key: Redacted.Redacted, containerId: string) =>
+ *   Effect.gen(function* () {
+ *     const { containers } = yield* HttpApiClient.make(RegistryHttpApi.RegistryHttpApi, {
+ *       baseUrl,
+ *       transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(key))
+ *     })
+ *     const { latest } = yield* containers.getContainer({ path: { containerId } })
+ *     if (latest === null) return null
+ *     return yield* containers.revoke({ path: { containerId, revision: latest.revision } })
+ *   }).pipe(Effect.provide(FetchHttpClient.layer))
+ * ```
+ */
 export class RegistryHttpApi extends HttpApi.make("registry")
   .add(delivery)
   .add(containers)

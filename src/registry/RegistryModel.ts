@@ -59,7 +59,7 @@ export const SkillVersion = Schema.Struct({
 })
 export type SkillVersion = typeof SkillVersion.Type
 
-/** One skill version of a revision, as it was when the revision was first published. */
+/** One skill version of a revision, as it was when the set was published. */
 export const RevisionSkill = Schema.Struct({
   skillId: Schema.String,
   version: Schema.String,
@@ -67,7 +67,10 @@ export const RevisionSkill = Schema.Struct({
 })
 export type RevisionSkill = typeof RevisionSkill.Type
 
-/** One entry of a container's history. A revision that became latest again has several. */
+/**
+ * One entry of a container's history. A revision that became latest again has several, and so has one that was published from
+ * other skills with the same content.
+ */
 export const Revision = Schema.Struct({
   containerId: Schema.String,
   /** Its place in the container's history, from 1. */
@@ -120,7 +123,10 @@ export interface Page<A> {
   readonly nextPage: string | null
 }
 
-/** Which part of a list: at most `limit` items (1 to 1,000, by default 20), from the start or from a page's `nextPage`. */
+/**
+ * Which part of a list: at most `limit` items (1 to 1,000, by default 20), from the start or from a page's `nextPage`. Of containers
+ * and revisions, each of which may have a thousand skills, a page has at most 100.
+ */
 export interface PageRequest {
   readonly limit?: number | undefined
   readonly page?: string | null | undefined
@@ -134,4 +140,10 @@ export interface Resolved {
   readonly sha256: string
   /** Of the archive, in bytes. */
   readonly size: number
+}
+
+/** What a server knows of a request for a container without asking its store. */
+export interface Known {
+  readonly apiKey: ApiKey
+  readonly resolved: Resolved
 }

@@ -3,30 +3,35 @@
  *
  * @module
  */
+
 import {
+  Headers,
   HttpApiBuilder,
   type HttpApiError,
   type HttpApp,
-  HttpMiddleware,
   HttpRouter,
   HttpServer,
   HttpServerError,
   HttpServerRequest,
-  HttpServerResponse,
-  HttpTraceContext
+  HttpServerResponse
 } from "@effect/platform"
-import { Cause, Clock, type Duration, Effect, FiberRef, Layer, Option, Predicate } from "effect"
+import { Cause, Clock, type Duration, Effect, Either, FiberRef, Layer, Option, Predicate } from "effect"
 import * as ArchivePath from "../archive/ArchivePath.js"
+import * as RegistryApi from "../delivery/RegistryApi.js"
 import * as Policy from "../publishing/Policy.js"
+import * as SkillPackage from "../publishing/SkillPackage.js"
+import { actingKey } from "./ActingKey.js"
 import * as Authentication from "./Authentication.js"
 import * as DeliveryRoutes from "./DeliveryRoutes.js"
 import * as ManagementRoutes from "./ManagementRoutes.js"
+import * as OutgoingArchives from "./OutgoingArchives.js"
 import type { Rate } from "./RateLimit.js"
 import * as Refusal from "./Refusal.js"
 import { Registry } from "./Registry.js"
 import { openApiPath, RegistryHttpApi } from "./RegistryHttpApi.js"
 import * as RequestBody from "./RequestBody.js"
 import * as SkillsRoutes from "./SkillsRoutes.js"
+import * as UnchangedAnswers from "./UnchangedAnswers.js"
 
 /** How a server is run. */
 export interface Options {
@@ -36,6 +41,12 @@ export interface Options {
   readonly policy?: Policy.Policy
   /** How long running requests may take when the server stops. 30 seconds by default. */
   readonly shutdownGrace?: Duration.DurationInput
+  /**
+   * The server of Node with which the `HttpServer` of the context listens. An agent that asks again and again whether its
+   * skills are unchanged then gets its answer without the cost of the platform, which is several times that of the answer. And
+   * connections that keep the server from stopping are closed, as are those that came before anybody could answer.
+   */
+  readonly node?: UnchangedAnswers.NodeServer
 }
 
 const defaults = {
@@ -45,37 +56,27 @@ const defaults = {
 } as const satisfies Options
 
 const delivery = HttpApiBuilder.group(RegistryHttpApi, "delivery", (handlers) =>
-  Effect.map(Registry, (registry) => {
-    const { many, one } = DeliveryRoutes.make(registry)
-    const answered = Effect.catchAll((failure: Refusal.Failure) => Effect.succeed(Refusal.answer(failure)))
+  Effect.gen(function* () {
+    const { many, one } = DeliveryRoutes.make(yield* Registry, yield* OutgoingArchives.OutgoingArchives)
+    const answered = Effect.catchAll(Refusal.answering(Refusal.answer))
     return handlers
-      .handleRaw("snapshot", ({ request }) =>
-        Effect.flatMap(Authentication.CurrentKey, (key) => one(key, request)).pipe(answered)
-      )
-      .handleRaw("batch", () => Effect.flatMap(Authentication.CurrentKey, many).pipe(answered))
+      .handleRaw("snapshot", ({ request }) => one(request).pipe(answered))
+      .handleRaw("batch", ({ request }) => many(request).pipe(answered))
   })
 )
 
-/** A server that can reach its store is ready. Asked at most once a second, whoever asks. */
+/** A server that can confirm what it answers from is ready; it has to ask its store once a second for that, whoever asks it. */
 const health = HttpApiBuilder.group(RegistryHttpApi, "health", (handlers) =>
-  Effect.gen(function* () {
-    const registry = yield* Registry
-    const probe = yield* Effect.cachedWithTTL(
-      Effect.catchTag(registry.listContainers({ limit: 1 }), "INVALID_PAGE", Effect.die),
-      "1 second"
-    )
+  Effect.map(Registry, ({ ready }) => {
     const ok = { status: "ok" } as const
     return handlers
       .handleRaw("health", () => Effect.succeed(ok))
-      .handleRaw("ready", () =>
-        Effect.match(probe, { onFailure: (failure) => Refusal.answer(failure), onSuccess: () => ok })
-      )
+      .handleRaw("ready", () => Effect.catchAll(Effect.as(ready, ok), Refusal.answering(Refusal.answer)))
   })
 )
 
 /** The answer to a request that failed before or in its handler, in the envelope of its surface. */
-const refuse = (url: string, failure: Refusal.Failure) =>
-  /^\/v1(?:[/?]|$)/.test(url) ? Refusal.skillsAnswer(failure) : Refusal.answer(failure)
+const answerOf = (url: string) => (/^\/v1(?:[/?]|$)/.test(url) ? Refusal.skillsAnswer : Refusal.answer)
 
 /** Where a bug is. Its message may quote anything. */
 const framesOf = (cause: Cause.Cause<unknown>) =>
@@ -87,28 +88,38 @@ const isDecodeError = (error: unknown): error is HttpApiError.HttpApiDecodeError
 /** The answer to whatever went wrong, in the envelope of its surface. */
 const refused = (url: string) => (cause: Cause.Cause<unknown>) => {
   const error = Option.getOrUndefined(Cause.failureOption(cause))
-  if (Refusal.isFailure(error)) return Effect.succeed(refuse(url, error))
-  if (isDecodeError(error)) return Effect.succeed(refuse(url, RequestBody.fromIssues(error.issues)))
+  if (Refusal.isFailure(error)) return Refusal.answering(answerOf(url))(error)
+  if (isDecodeError(error)) return Effect.succeed(answerOf(url)(RequestBody.fromIssues(error.issues)))
   if (Cause.isInterrupted(cause)) return Effect.failCause(Cause.stripFailures(cause))
   return Effect.as(
     Effect.annotateLogs(Effect.logError("A request failed by a bug."), "stack", framesOf(cause)),
-    refuse(url, new Refusal.InternalError())
+    answerOf(url)(new Refusal.InternalError())
   )
 }
 
-/** A route that does not exist asks for a key as well, so that whoever scans without one gets the same answer everywhere. */
-const noRoute = Effect.zipRight(Authentication.admitCurrent, new Refusal.RouteNotFound())
+/**
+ * A route that does not exist asks for a key as well, so that whoever scans without one gets the same answer everywhere. The
+ * router finds none either for a path that it cannot decode: a container's with such an id is malformed, not unknown.
+ */
+const noRoute = (url: string) => {
+  const asked = DeliveryRoutes.askedBy(url)
+  const failure = asked !== undefined && Either.isLeft(asked) ? asked.left : new Refusal.RouteNotFound()
+  return Effect.zipRight(Authentication.admitCurrent, Effect.fail(failure))
+}
 
 /** What the platform would answer in its own words. */
 const enveloped = (
   app: HttpApp.Default
 ): HttpApp.Default<never, Authentication.Admission | HttpServerRequest.HttpServerRequest> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-    // The platform's type hides the failures of the handlers behind it.
-    Effect.catchAll(app, (error: unknown) =>
-      error instanceof HttpServerError.RouteNotFound ? noRoute : Effect.fail(error)
+    // The platform's type hides the failures of the handlers behind it. No URL on the wire has a fragment; the router would cut it off and answer for another path.
+    Effect.catchAll(url.includes("#") ? noRoute(url) : app, (error: unknown) =>
+      error instanceof HttpServerError.RouteNotFound ? noRoute(url) : Effect.fail(error)
     ).pipe(Effect.catchAllCause(refused(url)))
   )
+
+/** How often a balancer asks is no news. */
+const isProbe = (path: string) => path === "/health" || path === "/ready"
 
 /** One line for each request. Of its URL the path alone, escaped: a query may hold anything. */
 const logged = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
@@ -116,38 +127,66 @@ const logged = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, 
     const { method, url } = yield* HttpServerRequest.HttpServerRequest
     const started = yield* Clock.currentTimeMillis
     const response = yield* app
-    const key = yield* FiberRef.get(Authentication.admitted)
-    yield* Effect.logInfo("request").pipe(
+    const key = yield* FiberRef.get(actingKey)
+    const [path = ""] = url.split("?", 1)
+    if (isProbe(path) && response.status === 200) return response
+    yield* (response.status < 500 ? Effect.logInfo : Effect.logWarning)("request").pipe(
       Effect.annotateLogs({
         "http.method": method,
-        "http.path": ArchivePath.display(url.split("?", 1)[0] ?? ""),
+        "http.path": ArchivePath.display(path),
         "http.status": response.status,
         "duration.ms": (yield* Clock.currentTimeMillis) - started,
-        ...(Option.isSome(key) ? { "key.id": key.value.id } : {})
+        ...(Option.isSome(key) ? { "key.id": key.value } : {})
       })
     )
     return response
   })
 
-/** Headers of every answer. A trace's id finds a request again, in logs and in traces: it is the request's. */
-const withHeaders = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
+/** What of a request's headers its span may say; a key may be in any other. */
+const shownHeaders = [
+  "accept",
+  "accept-encoding",
+  "content-length",
+  "content-type",
+  "host",
+  "if-none-match",
+  "transfer-encoding",
+  "user-agent",
+  "retry-after",
+  "etag",
+  "request-id",
+  RegistryApi.metadataHeaders.revision,
+  SkillPackage.digestHeader
+]
+const hiddenHeaders = new RegExp(`^(?!(?:${shownHeaders.join("|")})$)`)
+
+/** Of the URL in its span the path alone: a query may hold anything, and the platform writes it down before anybody else is asked. */
+const withoutQuery = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+  if (!/[?#]/.test(request.url)) return Effect.void
+  return Option.match(HttpServerRequest.toURL(request), {
+    onNone: () => Effect.void,
+    onSome: ({ origin, pathname }) =>
+      Effect.annotateCurrentSpan({ "url.full": origin + pathname, "url.query": "<redacted>" })
+  })
+})
+
+/** Finds a request again, in its answer, in the log and in traces: the id of its trace. A caller may name a trace anything. */
+const requestId = Effect.match(Effect.currentSpan, {
+  onFailure: () => undefined,
+  onSuccess: ({ spanId, traceId }) => (/^[0-9a-f]{16,32}$/.test(traceId) ? traceId : spanId)
+})
+
+/** What every answer carries, and every line of the log meanwhile. */
+const identified = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
   Effect.gen(function* () {
-    const response = yield* app
-    const span = yield* Effect.option(Effect.currentSpan)
+    const id = yield* requestId
+    const response = yield* id === undefined ? app : Effect.annotateLogs(app, "request.id", id)
     return HttpServerResponse.setHeaders(response, {
       ...DeliveryRoutes.cacheHeaders,
-      ...(Option.isSome(span) ? { "request-id": span.value.traceId } : {}),
+      ...(id === undefined ? {} : { "request-id": id }),
       ...response.headers
     })
   })
-
-/**
- * A conditional request is answered in microseconds from memory, so a span of its own is made only for a caller who records
- * its trace; everything else always has one, which continues the caller's.
- */
-const isUntraced = (request: HttpServerRequest.HttpServerRequest) =>
-  DeliveryRoutes.isConditional(request) &&
-  !Option.exists(HttpTraceContext.fromHeaders(request.headers), ({ sampled }) => sampled)
 
 /** Which requests run, so that a stop can wait for them. */
 const makeGauge = () => {
@@ -159,6 +198,7 @@ const makeGauge = () => {
   })
   return {
     isStopping: () => stopping,
+    running: () => running,
     counted: <A, E, R>(app: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
       Effect.suspend(() => {
         running++
@@ -173,40 +213,64 @@ const makeGauge = () => {
   }
 }
 
-const serve = (shutdownGrace: Duration.DurationInput) =>
+const serve = (shutdownGrace: Duration.DurationInput, node: UnchangedAnswers.NodeServer | undefined) =>
   Effect.gen(function* () {
-    const registry = yield* Registry
-    const { admit } = yield* Authentication.Admission
-    const { one } = DeliveryRoutes.make(registry)
     const gauge = makeGauge()
 
-    // Ids may be long once they are percent-encoded.
-    const router = yield* HttpRouter.withRouterConfig(HttpApiBuilder.httpApp, { maxParamLength: 16 * 1024 })
-    const routed = logged(withHeaders(router))
-
-    // Ahead of the router, which costs several times what the answer does.
-    const conditional = (request: HttpServerRequest.HttpServerRequest) =>
-      Effect.catchAllCause(
-        Effect.flatMap(admit(request), (key) => one(key, request)),
-        (cause) => Effect.map(refused(request.url)(cause), HttpServerResponse.setHeaders(DeliveryRoutes.cacheHeaders))
-      )
-    const app = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-      if (gauge.isStopping()) return Effect.succeed(stopped(request.url))
-      return Effect.interruptible(DeliveryRoutes.isConditional(request) ? conditional(request) : routed)
+    const router = yield* HttpRouter.withRouterConfig(HttpApiBuilder.httpApp, {
+      // Ids may be long once they are percent-encoded.
+      maxParamLength: 16 * 1024,
+      // One path, one route: whoever else looks at a path looks at it as it is.
+      caseSensitive: true,
+      ignoreDuplicateSlashes: false
     })
-    yield* HttpServer.serveEffect(gauge.counted(app)).pipe(HttpMiddleware.withTracerDisabledWhenEffect(isUntraced))
+    const routed = identified(logged(router))
+
+    const app = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
+      Effect.zipRight(withoutQuery, gauge.isStopping() ? Effect.succeed(stopped(url)) : Effect.interruptible(routed))
+    )
+    // Around the writing of the answer too: an archive is on its way for as long as its receiver reads.
+    yield* Effect.locally(HttpServer.serveEffect(app, gauge.counted), Headers.currentRedactedNames, [hiddenHeaders])
+    if (node !== undefined) {
+      // It listened before anybody here did: what was asked meanwhile would never be answered.
+      node.closeAllConnections()
+      yield* UnchangedAnswers.serve(node)
+    }
+    yield* Effect.logInfo("Serving.")
     // Runs before the server stops listening and before the store is closed: what runs still needs both.
     yield* Effect.addFinalizer(() =>
-      gauge.stop.pipe(
+      Effect.suspend(() => Effect.logInfo(`Stopping: ${gauge.running()} requests are running.`)).pipe(
+        Effect.zipRight(gauge.stop),
         Effect.timeoutFail({ duration: shutdownGrace, onTimeout: () => "grace" }),
-        Effect.catchAll(() => Effect.logWarning("Stopped although requests were running."))
+        Effect.catchAll(() => Effect.logWarning("Stopped although requests were running.")),
+        Effect.zipRight(node === undefined ? Effect.void : Effect.forkDaemon(Effect.interruptible(cutOff(node))))
       )
     )
   })
 
+/** How long a client may take over the end of its answer, once no request runs or the grace of those is over. */
+const lastBytes = "2 seconds"
+
+/** The platform waits for every connection, so one client that reads nothing would keep a server from stopping. */
+const cutOff = (node: UnchangedAnswers.NodeServer) =>
+  Effect.raceFirst(
+    Effect.delay(
+      Effect.sync(() => node.closeAllConnections()),
+      lastBytes
+    ),
+    Effect.async<void>((resume) => {
+      const closed = () => resume(Effect.void)
+      node.on("close", closed)
+      return Effect.sync(() => node.off("close", closed))
+    })
+  )
+
 /** Another server behind the balancer may answer; this connection leads nowhere. */
 const stopped = (url: string) =>
-  HttpServerResponse.setHeader(refuse(url, new Refusal.ShuttingDown()), "connection", "close")
+  HttpServerResponse.setHeaders(answerOf(url)(new Refusal.ShuttingDown()), {
+    ...DeliveryRoutes.cacheHeaders,
+    connection: "close"
+  })
 
 /**
  * Serves the registry of the context over the `HttpServer` of the context, until the layer closes: then running requests are
@@ -219,8 +283,9 @@ const stopped = (url: string) =>
  * import { Layer } from "effect"
  * import { RegistryServer } from "effect-agent-contracts/registry"
  *
- * export const server = RegistryServer.layer().pipe(
- *   Layer.provide(NodeHttpServer.layer(() => createServer(), { port: 4400 }))
+ * const node = createServer()
+ * export const server = RegistryServer.layer({ node }).pipe(
+ *   Layer.provide(NodeHttpServer.layer(() => node, { port: 4400 }))
  * )
  * ```
  */
@@ -235,9 +300,9 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, Registry
   )
   const api = HttpApiBuilder.api(RegistryHttpApi).pipe(
     Layer.provide(handlers),
-    Layer.provide(Authentication.keyRequired)
+    Layer.provide([Authentication.keyRequired, OutgoingArchives.layer])
   )
-  return Layer.scopedDiscard(serve(shutdownGrace)).pipe(
+  return Layer.scopedDiscard(serve(shutdownGrace, options.node)).pipe(
     Layer.provide(HttpApiBuilder.middlewareOpenApi({ path: openApiPath })),
     Layer.provide(HttpApiBuilder.middleware(enveloped, { withContext: true })),
     Layer.provide(api),

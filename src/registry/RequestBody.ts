@@ -5,9 +5,11 @@
  * @module
  */
 import { HttpServerRequest } from "@effect/platform"
-import { Deferred, Duration, Effect, Fiber, ParseResult, Schema, type Scope, Stream } from "effect"
+import { Deferred, Duration, Effect, Fiber, type ParseResult, Schema, type Scope, Stream } from "effect"
+import { yieldToEventLoop } from "#codec"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as BoundedJson from "../archive/BoundedJson.js"
+import type { ByteBudget, ServerBusy } from "./ByteBudget.js"
 
 /** The body is longer than the route takes. */
 export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("REQUEST_TOO_LARGE", {
@@ -18,10 +20,10 @@ export class RequestTooLarge extends Schema.TaggedError<RequestTooLarge>()("REQU
   }
 }
 
-/** The body stopped arriving. Sending it again may go better. */
+/** The body stopped arriving, or comes too slowly. Sending it again may go better. */
 export class RequestStalled extends Schema.TaggedError<RequestStalled>()("REQUEST_STALLED", {}) {
   override get message(): string {
-    return `No byte of the request's body arrived for ${Duration.format(idle)}.`
+    return `The request's body came too slowly: within ${Duration.format(pace.within)} less than ${pace.bytes} bytes of it.`
   }
 }
 
@@ -35,8 +37,14 @@ export class InvalidRequest extends Schema.TaggedError<InvalidRequest>()("INVALI
   }
 }
 
-/** How long a body may pause. */
-const idle = Duration.seconds(30)
+/** How slowly a body may come: about 4 KiB a second. Whoever sends a byte now and then would hold what they have sent for ever. */
+const pace = { bytes: 128 * 1024, within: Duration.seconds(30) } as const
+
+/**
+ * From pieces smaller than this, in bytes, the sender's next ones are gathered first: each costs several times what Node needs to
+ * parse it, and a body may come byte by byte.
+ */
+const smallBytes = 4 * 1024
 
 /**
  * What of a refused body is still taken from the connection, in bytes and for how long. A server that closes a connection
@@ -45,50 +53,71 @@ const idle = Duration.seconds(30)
  */
 const linger = { bytes: 16 * 1024 * 1024, for: Duration.seconds(2) } as const
 
+/** What a buffer for a body begins with; it doubles as it fills. In bytes. */
+const firstBytes = 16 * 1024
+
 /**
- * The whole body, at most `maximumBytes`. The rest of a longer one is dropped as it comes, so memory is bounded by
- * `maximumBytes`; the connection is closed with the request's scope when the sender goes on regardless.
+ * The whole body, at most `maximumBytes`, and within `budget` where there is one. The rest of a refused one is dropped as it comes;
+ * the connection is closed with the request's scope when the sender goes on regardless.
  */
 export const read: (
-  maximumBytes: number
+  maximumBytes: number,
+  budget?: ByteBudget
 ) => Effect.Effect<
   Uint8Array,
-  RequestTooLarge | RequestStalled | InvalidRequest,
+  RequestTooLarge | RequestStalled | InvalidRequest | ServerBusy,
   HttpServerRequest.HttpServerRequest | Scope.Scope
-> = Effect.fn("RequestBody.read")(function* (maximumBytes) {
+> = Effect.fn("RequestBody.read")(function* (maximumBytes, budget) {
   const request = yield* HttpServerRequest.HttpServerRequest
-  const outcome = yield* Deferred.make<Uint8Array, RequestTooLarge | InvalidRequest>()
+  const outcome = yield* Deferred.make<Uint8Array, RequestTooLarge | InvalidRequest | ServerBusy>()
   const tooLarge = new RequestTooLarge({ maximumBytes })
-  const chunks: Array<Uint8Array> = []
+  let body = new Uint8Array(0)
   let received = 0
+  /** How much had been received when the body was refused. */
+  let refusedAt = Number(request.headers["content-length"]) > maximumBytes ? 0 : undefined
 
-  const take = (chunk: Uint8Array) => {
-    received += chunk.length
-    if (received <= maximumBytes) {
-      chunks.push(chunk)
-      return Effect.void
+  const refuse = (refusal: RequestTooLarge | ServerBusy) => {
+    refusedAt = received
+    body = new Uint8Array(0)
+    return Deferred.fail(outcome, refusal)
+  }
+  /** Not a list of pieces: of one byte each they would take a hundred times what is in them. */
+  const append = Effect.fnUntraced(function* (piece: Uint8Array) {
+    const length = received + piece.length
+    if (length > body.length) {
+      const larger = Math.min(Math.max(length, 2 * body.length, firstBytes), maximumBytes)
+      if (budget !== undefined) yield* budget.reserve(larger - body.length)
+      const held = body
+      body = new Uint8Array(larger)
+      body.set(held)
     }
-    chunks.length = 0
-    return Effect.zipRight(
-      Deferred.fail(outcome, tooLarge),
-      received > maximumBytes + linger.bytes ? Effect.fail("dropped") : Effect.void
-    )
+    body.set(piece, received)
+    received = length
+    if (piece.length < smallBytes) yield* yieldToEventLoop
+  })
+  const take = (piece: Uint8Array) => {
+    if (refusedAt === undefined && received + piece.length <= maximumBytes) {
+      return Effect.catchAll(append(piece), refuse)
+    }
+    received += piece.length
+    if (refusedAt === undefined) return refuse(tooLarge)
+    return received > refusedAt + linger.bytes ? Effect.fail("dropped") : Effect.void
   }
   const reading = Stream.runForEach(request.stream, take).pipe(
     Effect.matchEffect({
       // Whoever broke off does not read the answer either.
       onFailure: () => Deferred.fail(outcome, new InvalidRequest({ problem: "its body broke off" })),
-      onSuccess: () => Deferred.sync(outcome, () => concat(chunks, received))
+      onSuccess: () => Deferred.sync(outcome, () => body.subarray(0, received))
     })
   )
   yield* Effect.acquireRelease(Effect.forkDaemon(reading), (reader) =>
     Fiber.await(reader).pipe(Effect.timeoutOption(linger.for), Effect.zipRight(Fiber.interrupt(reader)))
   )
-  if (Number(request.headers["content-length"]) > maximumBytes) return yield* tooLarge
+  if (refusedAt !== undefined) return yield* tooLarge
 
-  const stalled = Effect.iterate(-1, {
-    while: (before) => before !== received,
-    body: () => Effect.suspend(() => Effect.as(Effect.sleep(idle), received))
+  const stalled = Effect.iterate(Number.NEGATIVE_INFINITY, {
+    while: (before) => received - before >= pace.bytes,
+    body: () => Effect.suspend(() => Effect.as(Effect.sleep(pace.within), received))
   })
   return yield* Effect.raceFirst(Deferred.await(outcome), Effect.zipRight(stalled, new RequestStalled()))
 })
@@ -107,30 +136,39 @@ export const json = <A, I>(
   HttpServerRequest.HttpServerRequest | Scope.Scope
 > =>
   read(maximumJsonBytes).pipe(
+    // Without a budget it is never said.
+    Effect.catchTag("SERVER_BUSY", Effect.die),
     Effect.flatMap((bytes) =>
       Effect.mapError(BoundedJson.parse(bytes), () => new InvalidRequest({ problem: "its body is not JSON" }))
     ),
     Effect.flatMap((body) => Effect.mapError(Schema.decodeUnknown(schema)(body), fromParseError))
   )
 
-/** Where a request is not what was declared. The formatted issue quotes values, which may be anything: paths only. */
-export const fromParseError = (error: ParseResult.ParseError): InvalidRequest =>
-  fromIssues(ParseResult.ArrayFormatter.formatErrorSync(error))
+/** Where a request is not what was declared: paths only. An issue also holds the value, which may be anything, and as deep. */
+const fromParseError = ({ issue }: ParseResult.ParseError): InvalidRequest => fromPath(pathOf(issue))
 
 /** The same for the issues of a path or a query. */
-export const fromIssues = (issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey> }>): InvalidRequest => {
-  const first = issues[0]?.path.map(String).join(".") ?? ""
+export const fromIssues = (issues: ReadonlyArray<{ readonly path: ReadonlyArray<PropertyKey> }>): InvalidRequest =>
+  fromPath(issues[0]?.path ?? [])
+
+const fromPath = (path: ReadonlyArray<PropertyKey>) => {
+  const first = path.map(String).join(".")
   return new InvalidRequest({
     problem: first === "" ? "it has another shape" : `"${ArchivePath.display(first)}" is missing or not valid`
   })
 }
 
-const concat = (chunks: ReadonlyArray<Uint8Array>, length: number): Uint8Array => {
-  const whole = new Uint8Array(length)
-  let at = 0
-  for (const chunk of chunks) {
-    whole.set(chunk, at)
-    at += chunk.length
+/** To the first thing that is wrong. */
+const pathOf = (issue: ParseResult.ParseIssue): ReadonlyArray<PropertyKey> => {
+  switch (issue._tag) {
+    case "Pointer":
+      return [issue.path, pathOf(issue.issue)].flat()
+    case "Composite":
+      return [issue.issues].flat().slice(0, 1).flatMap(pathOf)
+    case "Refinement":
+    case "Transformation":
+      return pathOf(issue.issue)
+    default:
+      return []
   }
-  return whole
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Array, Effect } from "effect"
+import { Array, Effect, Either } from "effect"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
 import * as Utf8 from "../archive/Utf8.js"
@@ -13,14 +13,23 @@ import { checkMeanings, type InvalidSnapshot, type SnapshotCheck } from "../deli
 import * as Manifest from "../delivery/Manifest.js"
 import { mediaTypes } from "../delivery/RegistryApi.js"
 import * as Snapshot from "../delivery/Snapshot.js"
-import type { ExtractedFile } from "../publishing/SkillPackage.js"
+import type { ExtractedFile, InvalidArchive } from "../publishing/SkillPackage.js"
 import { type SetProblem, UndeliverableSet } from "./RegistryError.js"
 
-/** A skill version with its files. */
-export interface SourceSkill {
-  readonly name: string
+/** What is in a skill version. */
+export interface SkillContent {
   readonly description: string
   readonly files: ReadonlyArray<ExtractedFile>
+}
+
+/** A skill version of a set. What is stored may be no archive that is extracted: by rules that came after it, or another program's. */
+export interface SourceSkill<E, R> {
+  readonly name: string
+  readonly load: Effect.Effect<Either.Either<SkillContent, InvalidArchive>, E, R>
+}
+
+interface LoadedSkill extends SkillContent {
+  readonly name: string
 }
 
 /** A revision that `Snapshot.verify` accepts. */
@@ -34,12 +43,12 @@ export interface RevisionArchive {
  * Builds the revision of a set. The same content has the same name and the same bytes in every container and in whatever
  * order it is given, whatever its skill ids and versions.
  *
- * The skills are loaded one by one, and no further once a bound of delivery is passed. Fails with `UNDELIVERABLE_SET`, which
+ * The skills are loaded one by one, no name twice, and no further once a bound of delivery is passed. Fails with `UNDELIVERABLE_SET`, which
  * lists every problem found: one bad publish must not break every agent of a container (contract, Registry server).
  */
 export const make = Effect.fn("RevisionArchive.make")(function* <E, R>(
   containerId: string,
-  sources: ReadonlyArray<Effect.Effect<SourceSkill, E, R>>
+  sources: ReadonlyArray<SourceSkill<E, R>>
 ) {
   const { problems, skills } = yield* gather(sources)
   if (Array.isNonEmptyArray(problems)) return yield* new UndeliverableSet({ containerId, problems })
@@ -83,20 +92,37 @@ const problem = (rule: SnapshotCheck, skill: string, file?: string): SetProblem 
   message: checkMeanings[rule]
 })
 
+/** `entry` is escaped already. */
+const fromInvalidArchive = ({ check, entry }: InvalidArchive, skill: string): SetProblem => ({
+  ...problem(check, skill),
+  ...(entry === undefined ? {} : { file: entry })
+})
+
 /** The skills in the order of a manifest, with every rule of delivery that they break. */
-const gather = Effect.fnUntraced(function* <E, R>(sources: ReadonlyArray<Effect.Effect<SourceSkill, E, R>>) {
-  const skills: globalThis.Array<SourceSkill> = []
+const gather = Effect.fnUntraced(function* <E, R>(sources: ReadonlyArray<SourceSkill<E, R>>) {
+  const skills: globalThis.Array<LoadedSkill> = []
   const problems: globalThis.Array<SetProblem> = []
   const names = new Set<string>()
   // The manifest is one.
   let entries = 1
   let bytes = 0
-  for (const source of sources) {
-    const { description, files: unsorted, name } = yield* source
+  // With a file of each skill there would be more: nothing is loaded in vain.
+  const beyond = sources[Snapshot.limits.entries - 1]
+  if (beyond !== undefined) return { skills, problems: [problem("entry-count", beyond.name)] }
+  for (const { load, name } of sources) {
+    if (names.has(name)) {
+      problems.push(problem("skill-order", name))
+      continue
+    }
+    names.add(name)
+    const loaded = yield* load
+    if (Either.isLeft(loaded)) {
+      problems.push(fromInvalidArchive(loaded.left, name))
+      continue
+    }
+    const { description, files: unsorted } = loaded.right
     const files = unsorted.toSorted((left, right) => ArchivePath.compare(left.path, right.path))
     skills.push({ name, description, files })
-    if (names.has(name)) problems.push(problem("skill-order", name))
-    names.add(name)
     problems.push(...(yield* checkFiles(name, files)))
     for (const file of files) {
       entries++
@@ -132,7 +158,7 @@ const checkFiles = Effect.fnUntraced(function* (skill: string, files: ReadonlyAr
 /** What only the whole archive shows, its length with all headers for one: named is the file that is most of it. */
 const fromInvalidSnapshot = (
   { check = "archive-size" }: InvalidSnapshot,
-  skills: ReadonlyArray<SourceSkill>
+  skills: ReadonlyArray<LoadedSkill>
 ): SetProblem => {
   const [largest] = skills
     .flatMap(({ files, name }) => files.map(({ bytes, path }) => ({ name, path, size: bytes.length })))

@@ -4,7 +4,7 @@
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, DateTime, Duration, Effect, Schema } from "effect"
+import { Array, Clock, DateTime, Duration, Effect, Schema } from "effect"
 import type { SkillBundle } from "../publishing/SkillBundle.js"
 import * as Database from "../store/Database.js"
 import type { Archives } from "./Archives.js"
@@ -13,33 +13,30 @@ import * as Paging from "./Paging.js"
 import { InvalidValue, LastVersion, SkillNameChanged, SkillNotFound, SkillVersionNotFound } from "./RegistryError.js"
 import * as Model from "./RegistryModel.js"
 
-/** Integers are text in PostgreSQL's rows. */
-type Integer = number | string
-
 interface SkillRow {
   readonly id: string
   readonly name: string
   readonly display_title: string | null
-  readonly created_at: Integer
-  readonly updated_at: Integer
-  readonly ordinal: Integer
-  readonly latest_version: Integer
+  readonly created_at: Database.Integer
+  readonly updated_at: Database.Integer
+  readonly ordinal: Database.Integer
+  readonly latest_version: Database.Integer
   readonly latest_version_id: string
 }
 
 interface VersionRow {
   readonly id: string
   readonly skill_id: string
-  readonly version: Integer
+  readonly version: Database.Integer
   readonly name: string
   readonly description: string
   readonly directory: string
   readonly sha256: string
-  readonly size: Integer
-  readonly created_at: Integer
+  readonly size: Database.Integer
+  readonly created_at: Database.Integer
 }
 
-const toDateTime = (millis: Integer) => DateTime.unsafeMake(Number(millis))
+const toDateTime = (millis: Database.Integer) => DateTime.unsafeMake(Number(millis))
 
 const toSkill = (row: SkillRow): Model.Skill => ({
   id: row.id,
@@ -66,12 +63,23 @@ const toVersion = (row: VersionRow): Model.SkillVersion => ({
 /** A client that never got the answer sends the same again (contract, Registry server: within a minute). */
 const repeatTime = Duration.toMillis("1 minute")
 
+const keyOf = ({ skillId, version }: VersionReference) => `${skillId}/${version}`
+
 const newId = (prefix: string) => `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`
 
 // No other text is looked up: PostgreSQL does not take every text as a parameter.
 const isSkillId = (id: string) => /^skill_[0-9a-f]{32}$/.test(id)
 const isVersionId = (id: string) => /^skillver_[0-9a-f]{32}$/.test(id)
 const isVersionNumber = (version: string) => /^[1-9]\d{0,14}$/.test(version)
+
+/** A skill version as it is asked for: `version` is its number or its id. */
+export interface VersionReference {
+  readonly skillId: string
+  readonly version: string
+}
+
+/** Versions that are asked for with one statement. */
+const askedAtOnce = 500
 
 export type SkillStore = Effect.Effect.Success<ReturnType<typeof make>>
 
@@ -98,6 +106,39 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
         : []
     const [row] = rows
     return row === undefined ? yield* new SkillVersionNotFound({ skillId, version }) : toVersion(row)
+  })
+
+  /** Those of many versions that there are, by the reference that was given, with few statements. */
+  const findVersions = Effect.fnUntraced(function* (references: ReadonlyArray<VersionReference>) {
+    const known = references.filter(({ skillId }) => isSkillId(skillId))
+    const byNumber = Array.chunksOf(
+      known.filter(({ version }) => isVersionNumber(version)),
+      askedAtOnce
+    )
+    const byId = Array.chunksOf(
+      known.filter(({ version }) => isVersionId(version)),
+      askedAtOnce
+    )
+    const numbered = yield* Effect.forEach(byNumber, (some) => {
+      const pairs = some.map(({ skillId, version }) => sql`(${skillId}, CAST(${Number(version)} AS BIGINT))`)
+      return sql<VersionRow>`
+        WITH wanted (skill_id, version) AS (VALUES ${sql.join(", ", false)(pairs)})
+        SELECT v.* FROM wanted JOIN skill_versions v ON v.skill_id = wanted.skill_id AND v.version = wanted.version`
+    })
+    const named = yield* Effect.forEach(byId, (some) => {
+      const ids = some.map(({ version }) => version)
+      return sql<VersionRow>`SELECT * FROM skill_versions WHERE ${sql.in("id", ids)}`
+    })
+    const found = new Map(
+      [...numbered, ...named]
+        .flat()
+        .map(toVersion)
+        .flatMap((version) => [
+          [keyOf({ skillId: version.skillId, version: version.version }), version],
+          [keyOf({ skillId: version.skillId, version: version.id }), version]
+        ])
+    )
+    return (reference: VersionReference) => found.get(keyOf(reference))
   })
 
   /** Puts the archive of a bundle before the row that points to it. */
@@ -192,7 +233,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
         ) {
           return toVersion(latest)
         }
-        const [skill] = yield* sql<{ readonly next_version: Integer }>`
+        const [skill] = yield* sql<{ readonly next_version: Database.Integer }>`
           UPDATE skills SET next_version = next_version + 1, updated_at = ${now}
           WHERE id = ${skillId} RETURNING next_version`
         const version = Number(skill?.next_version) - 1
@@ -224,7 +265,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     return Paging.toPage(rows, position, { ordinal: (row) => row.version, item: toVersion })
   })
 
-  /** What cannot be removed now is swept at the next start. */
+  /** What cannot be removed now is swept later. */
   const collectAll = (rows: ReadonlyArray<{ readonly sha256: string }>) =>
     Effect.forEach(rows, ({ sha256 }) => Effect.ignore(archives.collect(sha256)), { discard: true })
 
@@ -233,8 +274,10 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     const deleted = yield* changes.commit(
       Effect.fnUntraced(function* () {
         yield* findSkill(skillId)
+        const versions = yield* sql<{ sha256: string }>`
+          DELETE FROM skill_versions WHERE skill_id = ${skillId} RETURNING sha256`
         yield* sql`DELETE FROM skills WHERE id = ${skillId}`
-        return yield* sql<{ sha256: string }>`DELETE FROM skill_versions WHERE skill_id = ${skillId} RETURNING sha256`
+        return versions
       })
     )
     yield* collectAll(deleted)
@@ -281,6 +324,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
       versionArchive
     },
     /** For a transaction that also writes something else. */
-    findVersion
+    findVersion,
+    findVersions
   }
 })

@@ -8,6 +8,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "@effect/platform"
 import { DateTime, Schema } from "effect"
 import { UploadWarning } from "../publishing/UploadProblem.js"
 import { KeyRequired } from "./Authentication.js"
+import * as PathSegment from "./PathSegment.js"
 import type * as Model from "./RegistryModel.js"
 
 /** What is worth saying of an upload that was accepted: a member of ours, in the answer to it only. */
@@ -67,8 +68,9 @@ const UploadForm = HttpApiSchema.MultipartStream(
   Schema.Struct({ files: Schema.Array(Schema.String), display_name: Schema.optional(Schema.String) })
 )
 
-const skillPath = Schema.Struct({ skillId: Schema.String })
-const versionPath = Schema.Struct({ skillId: Schema.String, version: Schema.String })
+const id = PathSegment.of(Schema.String)
+const skillPath = Schema.Struct({ skillId: id })
+const versionPath = Schema.Struct({ skillId: id, version: id })
 
 /** The routes under `/v1`. */
 export const skills = HttpApiGroup.make("skills")

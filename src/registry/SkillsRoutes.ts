@@ -4,45 +4,61 @@
  * @module
  */
 import { HttpApiBuilder, HttpServerRequest, HttpServerResponse } from "@effect/platform"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import type { Policy } from "../publishing/Policy.js"
 import * as SkillBundle from "../publishing/SkillBundle.js"
 import * as SkillPackage from "../publishing/SkillPackage.js"
-import { requireScope } from "./Authentication.js"
+import * as Authentication from "./Authentication.js"
+import * as ByteBudget from "./ByteBudget.js"
 import { slices } from "./DeliveryRoutes.js"
 import * as MultipartForm from "./MultipartForm.js"
+import { OutgoingArchives } from "./OutgoingArchives.js"
 import * as Refusal from "./Refusal.js"
 import { Registry } from "./Registry.js"
 import { RegistryHttpApi } from "./RegistryHttpApi.js"
 import * as RequestBody from "./RequestBody.js"
 import * as SkillsHttpApi from "./SkillsHttpApi.js"
 
-/** How many uploads are in memory at once; each is up to `MultipartForm.maximumBytes`, and a few times that while it is packed. */
+/** How many uploads are packed and stored at once, which takes a few times the memory that they come in. */
 const concurrentUploads = 4
+
+/** How many of them there are with those that wait for their turn. */
+const maximumUploads = 32
+
+/** Of all uploads on their way or waiting, in bytes: four of the largest, or thousands of what people publish. */
+const maximumBodyBytes = 4 * MultipartForm.maximumBytes
 
 const answered = <A, R>(
   effect: Effect.Effect<A, Refusal.Failure, R>
 ): Effect.Effect<A | HttpServerResponse.HttpServerResponse, never, R> =>
-  Effect.catchAll(effect, (failure) => Effect.succeed(Refusal.skillsAnswer(failure)))
+  Effect.catchAll(effect, Refusal.answering(Refusal.skillsAnswer))
 
 /** `/v1/skills`. Uploads are held to `policy`. */
 export const skills = (policy: Policy) =>
   HttpApiBuilder.group(RegistryHttpApi, "skills", (handlers) =>
     Effect.gen(function* () {
       const registry = yield* Registry
-      const uploads = yield* Effect.makeSemaphore(concurrentUploads)
+      const archives = yield* OutgoingArchives
+      const places = yield* Effect.makeSemaphore(maximumUploads)
+      const turns = yield* Effect.makeSemaphore(concurrentUploads)
+      const budget = ByteBudget.make(maximumBodyBytes)
 
-      const readUpload = Effect.gen(function* () {
+      const parse = Effect.fnUntraced(function* (body: Uint8Array) {
         const { headers } = yield* HttpServerRequest.HttpServerRequest
-        const body = yield* RequestBody.read(MultipartForm.maximumBytes)
         const { fields, files } = yield* MultipartForm.parse(body, headers["content-type"])
         return { title: fields.get("display_name") ?? null, bundle: yield* SkillBundle.fromFiles(files, { policy }) }
       })
-      /** Reads an upload when its turn has come, and keeps its place until it is stored. */
+      /** Nobody has a turn before the whole body is there: who sends slowly keeps no other from publishing. */
       const uploading = <A, E, R>(
-        store: (upload: Effect.Effect.Success<typeof readUpload>) => Effect.Effect<A, E, R>
-      ) => uploads.withPermits(1)(Effect.flatMap(readUpload, store))
-      const publisher = requireScope("publish")
+        store: (upload: Effect.Effect.Success<ReturnType<typeof parse>>) => Effect.Effect<A, E, R>
+      ) =>
+        Effect.gen(function* () {
+          const body = yield* RequestBody.read(MultipartForm.maximumBytes, budget)
+          const stored = turns.withPermits(1)(Effect.flatMap(parse(body), store))
+          const done = yield* places.withPermitsIfAvailable(1)(stored)
+          return Option.isSome(done) ? done.value : yield* new ByteBudget.ServerBusy()
+        })
+      const publisher = Authentication.requireScope("publish")
 
       return handlers
         .handleRaw("createSkill", () =>
@@ -117,18 +133,23 @@ export const skills = (policy: Policy) =>
             answered
           )
         )
-        .handleRaw("downloadVersion", ({ path }) =>
+        .handleRaw("downloadVersion", ({ path, request }) =>
           Effect.gen(function* () {
             yield* publisher
-            const { name } = yield* registry.getVersion(path.skillId, path.version)
-            const { bytes, sha256 } = yield* registry.versionArchive(path.skillId, path.version)
+            const find = registry.getVersion(path.skillId, path.version)
+            const found = yield* find
+            const bytes = yield* archives.get(found).pipe(
+              // Deleted in between, perhaps.
+              Effect.tapErrorTag("CORRUPT_BLOB", () => find)
+            )
+            yield* Authentication.confirm(registry, request)
             return HttpServerResponse.stream(slices(bytes), {
               contentType: "application/zip",
               contentLength: bytes.length,
               headers: {
-                [SkillPackage.digestHeader]: sha256,
+                [SkillPackage.digestHeader]: found.sha256,
                 // A name is lower-case letters, digits and hyphens by the rules, and nothing else may stand in a header.
-                "content-disposition": `attachment; filename="${name.replace(/[^a-z0-9-]/g, "_")}.zip"`
+                "content-disposition": `attachment; filename="${found.name.replace(/[^a-z0-9-]/g, "_")}.zip"`
               }
             })
           }).pipe(answered)

@@ -1,7 +1,7 @@
 /**
  * Archives by the digest of their bytes.
  *
- * Small enough for an object store: put, get, has, remove, list. A blob never changes and its name proves its content, so
+ * Small enough for an object store: put, get, remove, list. A blob never changes and its name proves its content, so
  * writers need no agreement and readers no trust: what `get` gives has been checked (contract, Registry server).
  *
  * @module
@@ -42,7 +42,6 @@ export interface BlobStoreService {
   readonly put: (bytes: Uint8Array) => Effect.Effect<string, StoreUnavailable>
   /** The bytes, checked against the digest. They are the caller's own. */
   readonly get: (sha256: string) => Effect.Effect<Uint8Array, BlobNotFound | CorruptBlob | StoreUnavailable>
-  readonly has: (sha256: string) => Effect.Effect<boolean, StoreUnavailable>
   /**
    * Nothing happens when there is none. With `olderThan` only a blob whose last `put` is longer ago goes: whoever sweeps
    * leaves out what another server has just put and not yet written down.
@@ -81,7 +80,6 @@ const make = (store: {
   readonly put: (sha256: string, bytes: Uint8Array) => Effect.Effect<void, StoreUnavailable>
   /** The parts as they lie there, or none; an end after `maxBytes` is allowed. */
   readonly get: (sha256: string) => Stream.Stream<Uint8Array, BlobNotFound | CorruptBlob | StoreUnavailable>
-  readonly has: (sha256: string) => Effect.Effect<boolean, StoreUnavailable>
   readonly remove: (
     sha256: string,
     olderThan: Option.Option<Duration.Duration>
@@ -115,7 +113,6 @@ const make = (store: {
     if ((yield* Digest.sha256Hex(bytes)) !== sha256) return yield* new CorruptBlob({ sha256 })
     return bytes
   }),
-  has: (sha256) => (isDigest(sha256) ? store.has(sha256) : Effect.succeed(false)),
   remove: Effect.fn("BlobStore.remove")(function* (sha256, options) {
     yield* Effect.annotateCurrentSpan({ sha256 })
     if (!isDigest(sha256)) return
@@ -232,12 +229,6 @@ export const layerFiles = (options: {
             if (error._tag === "CORRUPT_BLOB") return error
             return isMissing(error) ? new BlobNotFound({ sha256 }) : unavailable(error)
           }),
-        has: (sha256) =>
-          fs.stat(fileOf(sha256)).pipe(
-            Effect.as(true),
-            Effect.catchIf(isMissing, () => Effect.succeed(false)),
-            withSafeErrors
-          ),
         remove: (sha256, olderThan) =>
           Effect.gen(function* () {
             const file = fileOf(sha256)
@@ -288,6 +279,11 @@ export const layerSql: Layer.Layer<BlobStore, DatabaseError, SqlClient.SqlClient
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const blobType = yield* Database.blobType
+    // The database's clock, since those of the servers differ: one that is late must not have put its blobs long ago.
+    const now = sql.onDialectOrElse({
+      pg: () => sql.literal("CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)"),
+      orElse: () => sql.literal("CAST(unixepoch('subsec') * 1000 AS INTEGER)")
+    })
     yield* Database.setUp(
       Effect.gen(function* () {
         yield* sql`
@@ -305,9 +301,6 @@ export const layerSql: Layer.Layer<BlobStore, DatabaseError, SqlClient.SqlClient
       })
     ).pipe(Effect.mapError((error) => new DatabaseError({ problem: "migrate", reason: reasonOf(error) })))
 
-    const has = (sha256: string) =>
-      Effect.map(sql`SELECT 1 FROM store_blob WHERE sha256 = ${sha256}`, (rows) => rows.length > 0)
-
     const part = (sha256: string, number: number) =>
       Effect.flatMap(
         sql`SELECT bytes FROM store_blob_part WHERE sha256 = ${sha256} AND part = ${number}`,
@@ -317,7 +310,6 @@ export const layerSql: Layer.Layer<BlobStore, DatabaseError, SqlClient.SqlClient
 
     const write = (sha256: string, bytes: Uint8Array) =>
       Effect.gen(function* () {
-        const now = yield* Clock.currentTimeMillis
         // The row first: it holds back whoever puts or removes the same blob.
         yield* sql`
           INSERT INTO store_blob (sha256, put_at) VALUES (${sha256}, ${now})
@@ -332,19 +324,23 @@ export const layerSql: Layer.Layer<BlobStore, DatabaseError, SqlClient.SqlClient
 
     const parts = (sha256: string) =>
       Stream.paginateChunkEffect(0, (number) =>
-        Effect.map(part(sha256, number), (rows) => [
-          Chunk.map(Chunk.unsafeFromArray(rows), ({ bytes }) => bytes),
-          Option.as(
-            Option.liftPredicate(rows.length, (length) => length > 0),
-            number + 1
-          )
-        ])
+        Effect.gen(function* () {
+          const [row] = yield* part(sha256, number)
+          if (row === undefined && number === 0) yield* requireBlob(sha256)
+          // A part that is not full is the last one: most blobs take one statement.
+          const isLast = row === undefined || row.bytes.length < partBytes
+          return [
+            Chunk.fromIterable(row === undefined ? [] : [row.bytes]),
+            isLast ? Option.none() : Option.some(number + 1)
+          ] as const
+        })
       )
 
+    /** An empty blob has no parts. */
     const requireBlob = (sha256: string) =>
       Effect.filterOrFail(
-        has(sha256),
-        (has) => has,
+        sql`SELECT 1 FROM store_blob WHERE sha256 = ${sha256}`,
+        (rows) => rows.length > 0,
         () => new BlobNotFound({ sha256 })
       )
 
@@ -361,19 +357,13 @@ export const layerSql: Layer.Layer<BlobStore, DatabaseError, SqlClient.SqlClient
       put: (sha256, bytes) =>
         Effect.provideService(Database.atomically(write(sha256, bytes)), SqlClient.SqlClient, sql),
       get: (sha256) =>
-        Stream.execute(requireBlob(sha256)).pipe(
-          Stream.concat(parts(sha256)),
-          Stream.mapError((error) => (error._tag === "SqlError" ? unavailable(error) : error))
-        ),
-      has: (sha256) => Database.orUnavailable(has(sha256)),
-      remove: Effect.fnUntraced(function* (sha256, olderThan) {
-        const now = yield* Clock.currentTimeMillis
-        yield* Option.match(olderThan, {
+        Stream.mapError(parts(sha256), (error) => (error._tag === "SqlError" ? unavailable(error) : error)),
+      remove: (sha256, olderThan) =>
+        Option.match(olderThan, {
           onNone: () => sql`DELETE FROM store_blob WHERE sha256 = ${sha256}`,
           onSome: (age) =>
-            sql`DELETE FROM store_blob WHERE sha256 = ${sha256} AND put_at < ${now - Duration.toMillis(age)}`
-        })
-      }, Database.orUnavailable),
+            sql`DELETE FROM store_blob WHERE sha256 = ${sha256} AND put_at < ${now} - ${Duration.toMillis(age)}`
+        }).pipe(Effect.asVoid, Database.orUnavailable),
       list: Stream.mapError(Stream.paginateChunkEffect("", page), unavailable)
     })
   })

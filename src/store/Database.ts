@@ -12,7 +12,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
 import type * as Statement from "@effect/sql/Statement"
-import { Effect, Exit, Layer, Option, Predicate, type Redacted, Schedule, Schema } from "effect"
+import { Duration, Effect, Exit, Layer, Option, Predicate, type Redacted, Schedule, Schema } from "effect"
 import * as LibsqlConnection from "./LibsqlConnection.js"
 import { DatabaseError, importDriver, reasonOf, StoreUnavailable, unavailable } from "./StoreError.js"
 
@@ -26,6 +26,10 @@ const migrationLock = 7_035_263_117_204
  * A PostgreSQL database, which several servers may share. Connections are made as they are needed, ten at most, and again
  * after the database was gone; a statement that gets none within five seconds fails.
  *
+ * A connection over which nothing comes for `maximumSilence`, 10 seconds by default, is closed, and what waits for it fails: of
+ * one that was lost without a word, as when a machine or a route is gone, the system says so after a quarter of an hour at best.
+ * No statement may take longer than that, one of a migration neither.
+ *
  * @example
  * ```ts
  * import { Layer, Redacted } from "effect"
@@ -36,16 +40,26 @@ const migrationLock = 7_035_263_117_204
  */
 export const layerPostgres = (options: {
   readonly url: Redacted.Redacted
+  readonly maximumSilence?: Duration.DurationInput
 }): Layer.Layer<SqlClient.SqlClient, DatabaseError> =>
   Layer.scoped(
     SqlClient.SqlClient,
     Effect.gen(function* () {
       const PgClient = yield* importDriver(() => import("@effect/sql-pg/PgClient"))
+      const { Socket } = yield* importDriver(() => import("node:net"))
+      const silence = Duration.toMillis(options.maximumSilence ?? "10 seconds")
       const client = yield* PgClient.make({
         url: options.url,
         applicationName: "effect-agent-contracts",
         connectTimeout: "5 seconds",
-        maxConnections: 10
+        maxConnections: 10,
+        // The driver's own bound for a statement leaves the connection to the next one, which waits in its turn.
+        stream: () => {
+          const socket = new Socket()
+          return socket.setTimeout(silence, () =>
+            socket.destroy(Object.assign(new Error("The connection is silent"), { code: "ETIMEDOUT" }))
+          )
+        }
       })
       // Whoever is interrupted while it waits for a connection would never give it back.
       const sql: SqlClient.SqlClient = Object.assign(client, { reserve: Effect.uninterruptible(client.reserve) })
@@ -102,6 +116,12 @@ const libsqlCommands: Commands = {
   rollback: LibsqlConnection.rollback
 }
 
+/** What the database itself bounds, so that a server that hangs or is gone does not hold up the others. */
+const idleBound = "SET LOCAL idle_in_transaction_session_timeout = '3s'"
+
+// Whoever waits for a lock outlives one that holds it and has stopped.
+const bounds = ["SET LOCAL statement_timeout = '8s'", "SET LOCAL lock_timeout = '5s'", idleBound]
+
 /** On PostgreSQL a transaction begins with these statements; on libSQL with the wait for its one connection. */
 const postgresCommands = (...first: ReadonlyArray<string>): Commands => ({
   begin: first.join("; "),
@@ -133,6 +153,7 @@ export const setUp = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     postgresCommands(
       // Each statement sees what was there when it began, so the lock comes before the first look.
       "BEGIN ISOLATION LEVEL READ COMMITTED",
+      idleBound,
       `SELECT pg_advisory_xact_lock(${migrationLock})`
     ),
     effect
@@ -149,13 +170,19 @@ export const orUnavailable = <A, E, R>(
  * their digest. Inside another transaction it is a part of that one that can fail by itself.
  */
 export const atomically = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  orUnavailable(onOneConnection(postgresCommands("BEGIN ISOLATION LEVEL READ COMMITTED"), effect))
+  orUnavailable(onOneConnection(postgresCommands("BEGIN ISOLATION LEVEL READ COMMITTED", ...bounds), effect))
 
 /**
  * What a transaction meets when another one was quicker. 23505 (unique) is how PostgreSQL may say so to two transactions
- * that both found a row absent; 57014 is a statement cancelled, also by the interruption of the connection's last user.
+ * that both found a row absent.
  */
-const conflicts: ReadonlySet<string> = new Set(["40001", "40P01", "23505", "57014"])
+const conflicts: ReadonlySet<string> = new Set(["40001", "40P01", "23505"])
+
+/** A statement was cancelled: by its timeout, by an operator, or late, by the interruption of the connection's last user. */
+const cancelled = "57014"
+
+const isUnavailable = (error: unknown, isReason: (reason: string) => boolean) =>
+  error instanceof StoreUnavailable && isReason(error.reason)
 
 const afterConflict = Schedule.exponential("5 millis").pipe(
   Schedule.union(Schedule.spaced("200 millis")),
@@ -169,7 +196,8 @@ const afterConflict = Schedule.exponential("5 millis").pipe(
  *
  * Writers take turns on both databases, so that they queue in place of failing each other: on libSQL for the one
  * connection (other statements wait too: nothing slow belongs in here), on PostgreSQL for a lock, for at most five seconds.
- * Where PostgreSQL still finds a conflict the effect runs again, up to ten times, so it must have no effects of its own.
+ * Where PostgreSQL still finds a conflict the effect runs again, up to ten times, and once after a statement was cancelled; so
+ * it must have no effects of its own, or none that harms when it comes twice.
  * Inside another transaction it is a part of that one that can fail by itself. To recover from a
  * failed statement, put it in a `transaction` of its own: otherwise PostgreSQL undoes all that came before it, and the
  * transaction fails in the end.
@@ -204,9 +232,7 @@ export const transaction = <A, E, R>(
       onOneConnection(
         postgresCommands(
           "BEGIN ISOLATION LEVEL SERIALIZABLE",
-          // A server that hangs must not hold up the others.
-          "SET LOCAL lock_timeout = '5s'",
-          "SET LOCAL idle_in_transaction_session_timeout = '30s'",
+          ...bounds,
           // Takes no snapshot, so that the transaction sees everything that was committed while it waited.
           "LOCK TABLE store_lock IN EXCLUSIVE MODE"
         ),
@@ -215,10 +241,14 @@ export const transaction = <A, E, R>(
     )
     // A part of a transaction cannot see more than the whole one, so only the whole one can be run again.
     if (Option.isSome(outer)) return yield* once
-    return yield* Effect.retry(once, {
-      schedule: afterConflict,
-      while: (error) => error instanceof StoreUnavailable && conflicts.has(error.reason)
-    })
+    return yield* once.pipe(
+      // The last user's cancelling comes once; what an operator or a timeout ends is not begun for ever.
+      Effect.retry({ times: 1, while: (error) => isUnavailable(error, (reason) => reason === cancelled) }),
+      Effect.retry({
+        schedule: afterConflict,
+        while: (error) => isUnavailable(error, (reason) => conflicts.has(reason))
+      })
+    )
   })
 
 /** One step from one version of the tables to the next. Once released it never changes. */
@@ -226,13 +256,14 @@ export interface Migration {
   /** Rising; what has run is known by it. */
   readonly id: number
   readonly name: string
-  readonly up: Effect.Effect<unknown, SqlError, SqlClient.SqlClient>
+  readonly up: Effect.Effect<unknown, SqlError | DatabaseError, SqlClient.SqlClient>
 }
 
 /**
  * Brings the tables to the newest version: runs the migrations that have not run, in order, all or none. Servers may start
  * at once: the first one migrates and the others wait for it. Fails with problem `newer` when one has run that is not in
- * the list, so that an older program does not write to tables it does not know.
+ * the list, so that an older program does not write to tables it does not know. That is why it is not the `Migrator` of
+ * `@effect/sql`, with which an older program goes on, and a failed migration is a defect.
  *
  * @example
  * ```ts
@@ -285,8 +316,8 @@ export const blobType: Effect.Effect<Statement.Fragment, never, SqlClient.SqlCli
   (sql) => sql.onDialectOrElse({ pg: () => sql.literal("BYTEA"), orElse: () => sql.literal("BLOB") })
 )
 
-/** An integer in a row: libSQL gives a BIGINT or a count as a number, PostgreSQL as text. */
-export const Integer = Schema.Union(Schema.Int, Schema.compose(Schema.NumberFromString, Schema.Int))
+/** An integer in a row: libSQL gives a BIGINT or a count as a number, PostgreSQL as text. `Number` reads both. */
+export type Integer = number | string
 
 /** Bytes in a row: libSQL gives an `ArrayBuffer`, PostgreSQL a `Buffer`. */
 export const Bytes = Schema.transform(

@@ -89,7 +89,12 @@ export const layerLibsql = (options: {
       const connection = LibsqlConnection.make(
         open(file, ["journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"])
       )
-      yield* Effect.addFinalizer(() => connection.close)
+      // The driver leaves everything in the log, and a copy of the file alone would be one of an empty database.
+      yield* Effect.addFinalizer(() =>
+        Effect.ignore(connection.executeRaw("PRAGMA wal_checkpoint(TRUNCATE)", [])).pipe(
+          Effect.zipRight(connection.close)
+        )
+      )
       yield* Effect.mapError(connection.executeRaw("SELECT count(*) FROM sqlite_schema", []), cannotOpen)
 
       const turn = yield* Effect.makeSemaphore(1)

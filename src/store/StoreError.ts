@@ -43,12 +43,13 @@ const databaseProblems = {
   open: "the data directory or the file in it cannot be used",
   connect: "the PostgreSQL database cannot be reached or does not let this user in; check its URL",
   migrate: "its tables could not be created or changed",
+  lost: "it is empty, but there are archives; restore the database with all its files, or move the archives away to start anew",
   newer: "its tables were made by a newer version of this program; start that version"
 } as const
 
 /** The database cannot be used from the start. `reason` is a code as in `StoreUnavailable`. */
 export class DatabaseError extends Schema.TaggedError<DatabaseError>()("DATABASE_ERROR", {
-  problem: Schema.Literal("driver", "open", "connect", "migrate", "newer"),
+  problem: Schema.Literal("driver", "open", "connect", "migrate", "lost", "newer"),
   reason: Schema.optionalWith(Schema.String, { exact: true })
 }) {
   override get message(): string {

@@ -121,12 +121,13 @@ describe("inflate", () => {
   const reason = (result: Either.Either<unknown, { readonly reason: string }>) =>
     Either.match(result, { onLeft: (error) => error.reason, onRight: () => "good" })
 
-  /** Both ways to inflate, which must agree. */
+  /** The ways to inflate, which must agree, and the one that gives the verdict alone. */
   const inflate = (source: Uint8Array, size: number) =>
     Effect.gen(function* () {
       const atOnce = codec.inflateSync(source, size)
       const inSteps = yield* Effect.either(codec.inflate(source, size))
-      expect(reason(inSteps)).toBe(reason(atOnce))
+      const dropped = yield* Effect.either(codec.checkInflate(source, size))
+      expect([reason(inSteps), reason(dropped)]).toEqual([reason(atOnce), reason(atOnce)])
       if (Either.isRight(atOnce)) expect(inSteps).toEqual(atOnce)
       return inSteps
     })
@@ -208,9 +209,35 @@ describe("inflate", () => {
         const got = portable.inflateSync(mutated, content.length)
         expect(Either.isRight(got)).toBe(Either.isRight(expected))
         if (Either.isRight(expected)) expect(got).toEqual(expected)
+        const dropped = Effect.runSync(Effect.either(portable.checkInflate(mutated, content.length)))
+        expect(reason(dropped)).toBe(reason(got))
       },
       { numRuns: 2_000 }
     )
+  )
+
+  it.live("gives its verdict in a window that slides, on streams longer than that", () =>
+    Effect.gen(function* () {
+      const random = Uint8Array.from({ length: 70_000 }, (_, index) => Math.imul(index, 2_654_435_761) >>> 13)
+      // Matches from as far back as can be, and stored blocks and codes by turns.
+      const long = concat(...Array.from({ length: 20 }, (_, index) => random.subarray(index, 32_768 + index * 1000)))
+      const flushed = deflateRawSync(long, { finishFlush: zlib.Z_SYNC_FLUSH })
+      const sources = [
+        deflateRawSync(long),
+        deflateRawSync(long, { level: 0 }),
+        deflateRawSync(repeated(0, 2_000_000)),
+        concat(flushed, deflateRawSync(long, { level: 0, finishFlush: zlib.Z_SYNC_FLUSH }), deflateRawSync(long))
+      ]
+      const sizes = [long.length, long.length, 2_000_000, 3 * long.length]
+      for (const [index, source] of sources.entries()) {
+        const size = sizes[index] ?? 0
+        const verdicts = [size, size - 1, size + 1, 100, 2 * size].map((declared) =>
+          Effect.map(Effect.either(codec.checkInflate(source, declared)), reason)
+        )
+        expect(yield* Effect.all(verdicts)).toEqual(["good", "size", "size", "size", "size"])
+        expect(reason(yield* Effect.either(codec.checkInflate(source.subarray(0, -1), size)))).toBe("stream")
+      }
+    })
   )
 
   it("gives zlib's verdict on any bytes that start a dynamic block", () =>

@@ -7,7 +7,10 @@ import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { acquireMicroseconds } from "./Acquire.js"
 import { adapterFlag, adapterResult, measureAdapter } from "./Adapter.js"
 import { compareFlag, compareWithAdapter } from "./Compare.js"
+import { loadReport, loadSection } from "./LoadReport.js"
+import { loadServerFlag, serveLoad, serverKinds } from "./LoadServer.js"
 import { measureMemory, memoryFlag, peakExtraBytes } from "./Memory.js"
+import { fixed, mebibytes, progress, table, verdict } from "./Report.js"
 import { floor, type Shape, type ShapeName, shapes } from "./Shapes.js"
 import { stalls } from "./Stall.js"
 import { measure, median, ratio } from "./Timing.js"
@@ -44,16 +47,10 @@ const handedOver = ({ response }: Shape, runs: number) => {
     Effect.runPromise(Snapshot.verify({ ...response, archive: archives.pop() ?? response.archive }, { transfer: true }))
 }
 
-const fixed = (value: number) => value.toFixed(value < 10 ? 2 : 1)
-const mebibytes = (bytes: number) => (bytes / 1024 / 1024).toFixed(1)
-const verdict = (kept: boolean) => (kept ? "kept" : "**missed**")
-
-const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>) =>
-  [head, head.map((_, column) => (column === 0 ? "---" : "---:")), ...rows]
-    .map((cells) => `| ${cells.join(" | ")} |`)
-    .join("\n")
-
-const progress = (line: string) => process.stderr.write(`${line}\n`)
+const [cpu] = cpus()
+const machine =
+  `Machine: ${cpu?.model}, ${cpus().length} cores, ${process.platform} ${process.arch}, Node ${process.version} ` +
+  `(zlib ${process.versions.zlib}, OpenSSL ${process.versions.openssl}).`
 
 const report = async (names: ReadonlyArray<ShapeName>) => {
   const times: Array<ReadonlyArray<string>> = []
@@ -117,10 +114,8 @@ const report = async (names: ReadonlyArray<ShapeName>) => {
     7
   )
   const idle = await stalls(() => setTimeout(150), 20)
-  const [cpu] = cpus()
   return [
-    `Machine: ${cpu?.model}, ${cpus().length} cores, ${process.platform} ${process.arch}, Node ${process.version} ` +
-      `(zlib ${process.versions.zlib}, OpenSSL ${process.versions.openssl}).`,
+    machine,
     table(
       [
         "shape",
@@ -163,11 +158,11 @@ const report = async (names: ReadonlyArray<ShapeName>) => {
   ].join("\n\n")
 }
 
-/** Keeps the last table in the page, between its two markers. */
-const keep = (text: string) => {
+/** Keeps a section's last tables in the page, between its two markers. */
+const keep = (section: string, text: string) => {
   const page = join(import.meta.dirname, "../../../../docs/performance.md")
   const kept = readFileSync(page, "utf8").replace(
-    /(<!-- bench -->\n)[\s\S]*(<!-- \/bench -->)/,
+    new RegExp(`(<!-- ${section} -->\n)[\\s\\S]*(<!-- /${section} -->)`),
     (_, start: string, end: string) => `${start}\n${text}\n\n${end}`
   )
   writeFileSync(page, kept)
@@ -179,11 +174,19 @@ const [, , ...args] = process.argv
 const [flag, argument = "", rounds] = args
 if (flag === memoryFlag) await measureMemory(argument)
 else if (flag === compareFlag) await compareWithAdapter()
+else if (flag === loadServerFlag) serveLoad(serverKinds.find((kind) => kind === argument) ?? "node:http")
 else if (flag === adapterFlag && isShape(argument)) await measureAdapter(argument, Number(rounds))
 else {
   const all = Object.keys(plans).filter(isShape)
   const chosen = args.length === 0 ? all : args.filter(isShape)
-  const text = await report(chosen)
-  process.stdout.write(`${text}\n`)
-  if (chosen.length === all.length) keep(text)
+  if (chosen.length > 0) {
+    const text = await report(chosen)
+    process.stdout.write(`${text}\n\n`)
+    if (chosen.length === all.length) keep("bench", text)
+  }
+  if (args.length === 0 || args.includes(loadSection)) {
+    const text = `${machine}\n\n${await loadReport()}`
+    process.stdout.write(`${text}\n`)
+    keep(loadSection, text)
+  }
 }

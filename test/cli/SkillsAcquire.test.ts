@@ -6,6 +6,7 @@ import { NetworkError, RevisionRevoked } from "../../src/delivery/DeliveryError.
 import * as RegistryScript from "../../src/delivery/RegistryScript.js"
 import * as SkillDelivery from "../../src/delivery/SkillDelivery.js"
 import * as Skills from "../support/Skills.js"
+import * as Terminals from "../support/Terminals.js"
 
 const r1 = Skills.response({ kept: { files: { "SKILL.md": "1" } }, removed: { files: { "SKILL.md": "1" } } }, "r1")
 const r2 = Skills.response({ kept: { files: { "SKILL.md": "2" } }, added: { files: { "SKILL.md": "2" } } }, "r2")
@@ -17,14 +18,7 @@ const watching = Effect.fnUntraced(function* (json: boolean, ...replies: Readonl
   yield* script.enqueue(...replies)
   const printed = yield* Queue.unbounded<string>()
   const checked = yield* Queue.unbounded<void>()
-  const terminal = Terminal.Terminal.of({
-    columns: Effect.succeed(80),
-    rows: Effect.succeed(24),
-    isTTY: Effect.succeed(false),
-    readInput: Effect.never,
-    readLine: Effect.never,
-    display: (text) => Queue.offer(printed, text)
-  })
+  const terminal = Terminals.displaying((text) => Queue.offer(printed, text))
   const observe = Effect.zipLeft(SkillsAcquire.observation, Queue.offer(checked, undefined))
   yield* Effect.forkScoped(Effect.provideService(SkillsAcquire.watch(observe, json), Terminal.Terminal, terminal))
   const text = Effect.map(Queue.takeAll(printed), (texts) => [...texts].join(""))

@@ -24,6 +24,11 @@ describe("what is wrong with a command line is said of the argument at fault", (
     [["skills", "verify"], "<archive.zip> is missing"],
     [["skills", "check"], "<dir|zip|files> is missing"],
     [["skills", "sync", "--watch"], "--dir <directory> is missing; see agent-contracts skills sync --help"],
+    [["skills", "publish", "a"], "--container <id> is missing; see agent-contracts skills publish --help"],
+    [["skills", "unpublish", "greeting"], "--container <id> is missing; see agent-contracts skills unpublish --help"],
+    [["skills", "unpublish", "--container", "team"], "<name> is missing"],
+    [["registry", "key", "create"], "--name <text> is missing; see agent-contracts registry key create --help"],
+    [["registry", "container", "enable"], "<container> is missing"],
     [["skills", "pack", "a", "-o"], "-o needs a value"],
     [["skills", "pack", "a", "-o", "b", "--output=c"], "--output is given more than once"],
     [["skills", "verify", "a.zip", "b.zip"], "unexpected argument 'b.zip'"],
@@ -94,12 +99,15 @@ describe("help", () => {
     [["skills", "sync"], Usage.sync],
     [["skills", "verify"], Usage.verify],
     [["skills", "publish"], Usage.publish],
+    [["skills", "unpublish"], Usage.unpublish],
     [["registry", "serve"], Usage.serve],
     [["registry", "key", "create"], Usage.keyCreate],
     [["registry", "key", "list"], Usage.keyList],
     [["registry", "key", "revoke"], Usage.keyRevoke],
     [["registry", "container", "create"], Usage.containerCreate],
     [["registry", "container", "list"], Usage.containerList],
+    [["registry", "container", "enable"], Usage.containerEnable],
+    [["registry", "container", "disable"], Usage.containerDisable],
     [["registry", "revisions"], Usage.revisions],
     [["registry", "revoke"], Usage.revoke],
     [["conformance", "run"], Usage.conformanceRun]
@@ -128,7 +136,7 @@ describe("help", () => {
 
   it("shows what may be left out in brackets, and what may be repeated", () => {
     expect(help("skills", "acquire", "--help")).toContain(
-      "  $ agent-contracts skills acquire [--api-url <url>] [--container <id>]... [--revision <id>] [--timeout <seconds>] [--watch] [--json]"
+      "  $ agent-contracts skills acquire [--api-url <url>] [--container <id>]... [--revision <id>] [--key-file <file>] [--timeout <seconds>] [--watch] [--json]"
     )
     expect(help("skills", "verify", "--help")).toContain(
       "  $ agent-contracts skills verify [--revision <id>] [--etag <sha256>] [--json] <archive.zip>"
@@ -136,7 +144,13 @@ describe("help", () => {
     expect(help("skills", "check", "--help")).toContain(
       "  $ agent-contracts skills check [--policy <seed|agent-skills>] [--json] [--sarif] <dir|zip|files>..."
     )
-    expect(help("skills", "sync", "--help")).toContainEqual(expect.stringContaining(" --dir <directory> [--watch] "))
+    expect(help("skills", "publish", "--help")).toContainEqual(expect.stringContaining(" --container <id> [--create] "))
+    expect(help("registry", "key", "create", "--help")).toContainEqual(
+      expect.stringContaining(" --name <text> [--scope ")
+    )
+    expect(help("skills", "sync", "--help")).toContainEqual(
+      expect.stringContaining(" --dir <directory> [--within <directory>] [--watch] ")
+    )
   })
 
   it("wins over whatever else is wrong, but not after --", () => {

@@ -1,8 +1,9 @@
-import { mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
+import { contents } from "../support/Material.js"
 import { assertSettled, pass, prepare, temporaryDirectory, withTimePassing } from "../support/Materializations.js"
 
 const behaviour = (
@@ -93,6 +94,57 @@ describe("the lock of a skills directory", () => {
       assert.deepStrictEqual(afterwards, ["of another"])
       // In time that one went stale too.
       assertSettled(directory, "")
+    })
+  )
+
+  behaviour("is given back by a pass that cannot be interrupted", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      for (const within of [
+        Effect.uninterruptible(pass(directory)),
+        Effect.scoped(Effect.acquireRelease(pass(directory), () => Effect.void))
+      ]) {
+        yield* prepare(directory)
+        yield* within
+        assertSettled(directory, "")
+        assert.isFalse(existsSync(lock))
+      }
+    })
+  )
+
+  behaviour("that another pass took over stops this one, which writes nothing more", ({ directory, lock }) =>
+    Effect.gen(function* () {
+      // At each of its steps, as a process that was stopped there and goes on.
+      let stopped = 0
+      for (let index = 0; ; index++) {
+        yield* prepare(directory)
+        let steps = 0
+        let found: Record<string, string> | undefined
+        const ended = yield* Effect.either(
+          pass(directory, (operation, effect) =>
+            Effect.suspend(() => {
+              if (operation === "rename" && steps++ === index && readFileSync(lock, "utf8") !== "of another") {
+                writeFileSync(lock, "of another")
+                // The step itself is under way; what comes after it is not to be.
+                return Effect.tap(effect, () => {
+                  found = contents(directory)
+                })
+              }
+              return effect
+            })
+          )
+        )
+        if (found === undefined) break
+        assert.strictEqual(readFileSync(lock, "utf8"), "of another")
+        const marker = contents(directory)[".materialized"]
+        assert.strictEqual(marker, found[".materialized"], `${index}`)
+        // After the last of its record it only clears up.
+        if (ended._tag === "Right") continue
+        stopped++
+        assert.deepInclude({ ...ended.left }, { path: ".materialized.lock", reason: "busy" })
+        yield* withTimePassing(pass(directory))
+        assertSettled(directory, `${index}`)
+      }
+      assert.isAbove(stopped, 5)
     })
   )
 

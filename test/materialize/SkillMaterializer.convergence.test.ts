@@ -105,7 +105,7 @@ describe("a skills directory", () => {
                   [...report.written, ...report.kept].map(({ skillId }) => skillId).sort(),
                   skills.map(({ skillId }) => skillId).sort()
                 )
-                const { ".materialized.lock": _, "mine/SKILL.md": mine, ...found } = contents(directory)
+                const { "mine/SKILL.md": mine, ...found } = contents(directory)
                 assert.strictEqual(mine, "mine")
                 assert.deepStrictEqual(found, laidOut(skills))
                 // Twice is once.

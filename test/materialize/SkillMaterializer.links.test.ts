@@ -1,6 +1,18 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync
+} from "node:fs"
 import { dirname, join } from "node:path"
 import { FileSystem } from "@effect/platform"
+import { SystemError } from "@effect/platform/Error"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
@@ -26,6 +38,13 @@ const precious = {
   "removed/gone/SKILL.md": "precious"
 }
 
+/** Asserts that nothing outside was written, removed or even touched. */
+const assertUntouched = (outside: string, at: string) => {
+  assert.deepStrictEqual(contents(outside), precious, at)
+  for (const path of Object.keys(precious))
+    assert.strictEqual(statSync(join(outside, path)).mtimeMs, 1000, `${at}: ${path}`)
+}
+
 const behaviour = (
   name: string,
   program: (place: {
@@ -42,9 +61,10 @@ const behaviour = (
         for (const [path, text] of Object.entries(precious)) {
           mkdirSync(dirname(join(outside, path)), { recursive: true })
           writeFileSync(join(outside, path), text)
+          utimesSync(join(outside, path), 1, 1)
         }
         yield* program({ directory: join(parent, "skills"), outside })
-        assert.deepStrictEqual(contents(outside), precious)
+        assertUntouched(outside, "at last")
       }).pipe(Effect.provide(NodeContext.layer)),
     300_000
   )
@@ -117,6 +137,10 @@ describe("a link that is there before a pass", () => {
       const report = yield* SkillMaterializer.materialize({ directory, skills: [pdf, csv] })
       assert.deepStrictEqual(report.failed, [{ skillId: "pdf", directory: "pdf", reason: "link" }])
       assert.lengthOf(report.kept, 1)
+      // The marker names what is there; that the place is ours is still known.
+      const recorded = contents(directory)
+      assert.strictEqual(recorded[".materialized"], marker({ csv: csv.version }))
+      assert.include(recorded[".materialized.claims"], '"directory":"pdf"')
 
       const removal = yield* SkillMaterializer.materialize({ directory, skills: [csv] })
       assert.deepStrictEqual(removal.removed, [])
@@ -140,7 +164,16 @@ describe("a link that is there before a pass", () => {
     })
   )
 
-  for (const name of [".materialized", ".materialized.claims", ".materialized.lock"]) {
+  behaviour("in the place of the lock is nobody's lock, and is removed", ({ directory, outside }) =>
+    Effect.gen(function* () {
+      yield* SkillMaterializer.materialize({ directory, skills: [pdf] })
+      symlinkSync(join(outside, "SKILL.md"), join(directory, ".materialized.lock"))
+      yield* SkillMaterializer.materialize({ directory, skills: [csv] })
+      assert.deepStrictEqual(contents(directory), laidOut([csv]))
+    })
+  )
+
+  for (const name of [".materialized", ".materialized.claims"]) {
     behaviour(`in the place of ${name} is refused`, ({ directory, outside }) =>
       Effect.gen(function* () {
         yield* SkillMaterializer.materialize({ directory, skills: [pdf] })
@@ -152,16 +185,75 @@ describe("a link that is there before a pass", () => {
     )
   }
 
-  behaviour("in what a crash left is removed, and what it leads to stays", ({ directory, outside }) =>
+  behaviour(
+    "in what a crash left is removed, as all that no record names, and what it leads to stays",
+    ({ directory, outside }) =>
+      Effect.gen(function* () {
+        mkdirSync(join(directory, ".materialized.staging-1/old/planted"), { recursive: true })
+        writeFileSync(join(directory, ".materialized.staging-1/old/planted/SKILL.md"), "nobody's")
+        symlinkSync(outside, join(directory, ".materialized.staging-1/new"))
+        symlinkSync(outside, join(directory, ".materialized.staging-1/old/evil"))
+        symlinkSync(outside, join(directory, ".materialized.staging-2"))
+        symlinkSync(outside, join(directory, ".materialized.tmp-3"))
+        const report = yield* SkillMaterializer.materialize({ directory, skills: [pdf] })
+        assert.deepStrictEqual(report.restored, [])
+        assert.deepStrictEqual(contents(directory), laidOut([pdf]))
+      })
+  )
+})
+
+describe("a directory that is removed", () => {
+  behaviour(
+    "and that a link takes the place of in the last moment is removed by no recursion",
+    ({ directory, outside }) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        let swapped = 0
+        let recursions = 0
+        const hostile = {
+          ...fs,
+          remove: (path: string, options?: FileSystem.RemoveOptions) => {
+            if (options?.recursive === true) recursions++
+            return fs.remove(path, options)
+          },
+          // Between the last look and the step.
+          rename: (from: string, to: string) =>
+            Effect.suspend(() => {
+              if (from.endsWith(".materialized.empty") && lstatSync(to).isDirectory()) {
+                rmSync(to, { recursive: true })
+                symlinkSync(outside, to)
+                swapped++
+              }
+              return fs.rename(from, to)
+            })
+        }
+        yield* prepare(directory)
+        const report = yield* passOn(hostile, directory)
+        assert.isAbove(swapped, 3)
+        assert.strictEqual(recursions, 0)
+        assert.deepStrictEqual(report.failed, [])
+        assert.lengthOf(report.leftovers, 1)
+      })
+  )
+
+  behaviour("and that a disk is mounted in stays, with what is on the disk", ({ directory }) =>
     Effect.gen(function* () {
-      mkdirSync(join(directory, ".materialized.staging-1/old"), { recursive: true })
-      symlinkSync(outside, join(directory, ".materialized.staging-1/new"))
-      symlinkSync(outside, join(directory, ".materialized.staging-1/old/evil"))
-      symlinkSync(outside, join(directory, ".materialized.staging-2"))
-      symlinkSync(outside, join(directory, ".materialized.tmp-3"))
-      const report = yield* SkillMaterializer.materialize({ directory, skills: [pdf] })
-      assert.deepStrictEqual(report.restored, [])
-      assert.deepStrictEqual(contents(directory), laidOut([pdf]))
+      const fs = yield* FileSystem.FileSystem
+      yield* prepare(directory)
+      // A mount point can be neither moved nor removed.
+      const rename: typeof fs.rename = (from, to) =>
+        from.endsWith("/docs")
+          ? Effect.fail(
+              new SystemError({ module: "FileSystem", method: "rename", reason: "Busy", pathOrDescriptor: from })
+            )
+          : fs.rename(from, to)
+      const report = yield* passOn({ ...fs, rename }, directory)
+      assert.deepStrictEqual(report.failed, [])
+      assert.deepStrictEqual(
+        report.leftovers.map(({ detail }) => detail),
+        ["Busy"]
+      )
+      assert.include(Object.values(contents(directory)), "Read.\n")
     })
   )
 })
@@ -190,7 +282,7 @@ describe("a record that was forged", () => {
 describe("a link that is planted during a pass", () => {
   const staging = (directory: string) =>
     readdirSync(directory)
-      .filter((name) => name.startsWith(".materialized.staging-"))
+      .filter((name) => /^\.materialized\.(?:staging|discarded)-/.test(name))
       .map((name) => join(directory, name))
 
   const plants: Readonly<Record<string, (directory: string) => ReadonlyArray<string>>> = {
@@ -200,9 +292,19 @@ describe("a link that is planted during a pass", () => {
       staging(directory).flatMap((path) => ["new", "old", "removed"].map((part) => join(path, part))),
     "a staged skill": (directory) => staging(directory).map((path) => join(path, "new/fresh")),
     "a tree that is being removed": (directory) =>
-      staging(directory).flatMap((path) => [join(path, "removed/gone"), join(path, "old/pdf/docs")]),
-    "a skill": (directory) => ["pdf", "gone"].map((name) => join(directory, name))
+      staging(directory)
+        .filter((path) => path.includes(".discarded-") && lstatSync(path).isDirectory())
+        .flatMap((path) => readdirSync(path).map((name) => join(path, name))),
+    "a skill": (directory) => ["pdf", "gone"].map((name) => join(directory, name)),
+    "the lock": (directory) => [join(directory, ".materialized.lock")],
+    "the marker": (directory) => [join(directory, ".materialized")],
+    "the claims": (directory) => [join(directory, ".materialized.claims")],
+    "a file that is about to be renamed": (directory) =>
+      readdirSync(directory)
+        .filter((name) => name.startsWith(".materialized.tmp-"))
+        .map((name) => join(directory, name))
   }
+  const isFile = (path: string) => lstatSync(path, { throwIfNoEntry: false })?.isFile() === true
   for (const [name, paths] of Object.entries(plants)) {
     behaviour(`in the place of ${name}, before whatever step, leads to nothing outside`, ({ directory, outside }) =>
       Effect.gen(function* () {
@@ -215,13 +317,17 @@ describe("a link that is planted during a pass", () => {
           /** Plants what this look at `path` can see; between a look and its step nobody can. */
           const plant = (path: string) =>
             Effect.sync(() => {
-              const seen = paths(directory).filter((place) => path === place || path.startsWith(`${place}/`))
+              // Steps on a file begin with a look at its directory.
+              const seen = paths(directory).filter(
+                (place) => path === place || path.startsWith(`${place}/`) || (path === dirname(place) && isFile(place))
+              )
               if (seen.length === 0 || looks++ !== index) return
               for (const place of seen) {
                 if (!existsSync(place) || lstatSync(place).isSymbolicLink()) continue
+                const target = isFile(place) ? join(outside, "SKILL.md") : outside
                 mkdirSync(`${directory}.moved`, { recursive: true })
                 renameSync(place, join(`${directory}.moved`, String(planted++)))
-                symlinkSync(outside, place)
+                symlinkSync(target, place)
               }
             })
           const planting = {
@@ -230,7 +336,7 @@ describe("a link that is planted during a pass", () => {
             realPath: (path: string) => Effect.zipRight(plant(path), fs.realPath(path))
           }
           yield* Effect.either(passOn(planting, directory))
-          assert.deepStrictEqual(contents(outside), precious, `at ${index}`)
+          assertUntouched(outside, `at ${index}`)
           if (looks <= index) break
         }
         assert.isAbove(planted, 1)

@@ -1,8 +1,10 @@
+import { chmodSync } from "node:fs"
 import { join } from "node:path"
 import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { contents } from "../support/Material.js"
 import {
   assertSettled,
   assertWhole,
@@ -96,6 +98,29 @@ describe("SkillMaterializer.materialize and other processes", () => {
         )
         yield* pass(directory)
         assertSettled(directory, "")
+      }).pipe(Effect.provide(NodeContext.layer)),
+    600_000
+  )
+
+  it.scopedLive(
+    "a process that may not write the directory finds it as wanted, and fails when there is something to do",
+    () =>
+      Effect.gen(function* () {
+        const program = yield* Processes.bundled("MaterializeProcess")
+        const parent = yield* temporaryDirectory
+        const directory = join(parent, "skills")
+        yield* prepare(directory)
+        const before = contents(directory)
+        chmodSync(parent, 0o755)
+        // Root may write everything, so that one becomes the user `nobody`.
+        const user = process.getuid?.() === 0 ? [65_534] : []
+        chmodSync(directory, 0o555)
+        const run = (set: string) =>
+          Effect.flatMap(Processes.start(program, directory, set, 0, ...user), Processes.ending)
+        assert.strictEqual(yield* run("before"), 0)
+        assert.strictEqual(yield* run("after"), 1)
+        chmodSync(directory, 0o755)
+        assert.deepStrictEqual(contents(directory), before)
       }).pipe(Effect.provide(NodeContext.layer)),
     600_000
   )

@@ -161,6 +161,16 @@ describe("SkillMaterializer.syncOnce", () => {
     })
   )
 
+  behaviour("says on a denial that a marker which is none names nothing to remove", ({ answer, directory }) =>
+    Effect.gen(function* () {
+      yield* SkillMaterializer.syncOnce({ directory })
+      writeFileSync(join(directory, ".materialized"), "{")
+      yield* answer(revoked)
+      const error = yield* Effect.flip(SkillMaterializer.syncOnce({ directory }))
+      assert.deepInclude({ ...error }, { path: ".materialized", reason: "type" })
+    })
+  )
+
   behaviour("keeps them on a denial when it is told to", ({ answer, directory }) =>
     Effect.gen(function* () {
       yield* SkillMaterializer.syncOnce({ directory })
@@ -281,6 +291,57 @@ describe("SkillMaterializer.sync", () => {
       yield* Effect.either(delivery.acquire)
       yield* news
       assert.deepStrictEqual(skillsIn(directory), {})
+    })
+  )
+
+  behaviour("lays out what came during a pass right after it", ({ answer, delivery, directory }) =>
+    Effect.gen(function* () {
+      const outcomes = yield* Queue.unbounded<string>()
+      let passes = 0
+      yield* Effect.forkScoped(
+        SkillMaterializer.sync({
+          directory,
+          onOutcome: () =>
+            Effect.gen(function* () {
+              if (passes++ === 0) {
+                yield* answer(r2)
+                yield* delivery.acquire
+              }
+              yield* Queue.offer(outcomes, skillsIn(directory)["pdf/SKILL.md"] ?? "")
+            })
+        })
+      )
+      assert.strictEqual(yield* Queue.take(outcomes), "one")
+      assert.strictEqual(yield* Queue.take(outcomes), "two")
+    })
+  )
+
+  behaviour("does not forget that it is time for a pass when news come that it knows", ({ delivery, directory }) =>
+    Effect.gen(function* () {
+      const reached = yield* Deferred.make<void>()
+      const goOn = yield* Deferred.make<void>()
+      const outcomes = yield* Queue.unbounded<void>()
+      yield* Effect.forkScoped(
+        SkillMaterializer.sync({
+          directory,
+          onOutcome: () =>
+            Deferred.succeed(reached, undefined).pipe(
+              Effect.zipRight(Deferred.await(goOn)),
+              Effect.zipRight(Queue.offer(outcomes, undefined))
+            )
+        })
+      )
+      yield* Deferred.await(reached)
+      // Both in one pass's time; the second changes no more than the time of the last check.
+      yield* TestClock.adjust("5 seconds")
+      yield* delivery.acquire
+      yield* Effect.repeatN(
+        Effect.promise(() => new Promise((resolve) => setImmediate(resolve))),
+        20
+      )
+      yield* Deferred.succeed(goOn, undefined)
+      yield* Queue.take(outcomes)
+      yield* Queue.take(outcomes)
     })
   )
 

@@ -1,12 +1,13 @@
 import { execFileSync } from "node:child_process"
-import { chmodSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import { basename, dirname, join } from "node:path"
 import { FileSystem, type Path } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Scope } from "effect"
 import type { MaterialSkill } from "../../src/materialize/MaterialSkill.js"
 import * as SkillMaterializer from "../../src/materialize/SkillMaterializer.js"
+import { fold } from "../../src/materialize/TargetDirectory.js"
 import { contents, laidOut, marker, skill } from "../support/Material.js"
 
 const pdf = skill("pdf", { "SKILL.md": "# PDF\n", "docs/deep/guide.md": "Read.\n", "run.sh": "#!/bin/sh\n" })
@@ -38,7 +39,7 @@ const behaviour = (
     }).pipe(Effect.provide(NodeContext.layer))
   )
 
-const nothing = { written: [], kept: [], skipped: [], removed: [], restored: [], failed: [] }
+const nothing = { written: [], kept: [], skipped: [], removed: [], restored: [], leftovers: [], failed: [] }
 const kept = ({ name, skillId, version }: MaterialSkill) => ({ skillId, directory: name, version })
 
 describe("SkillMaterializer.materialize", () => {
@@ -169,13 +170,21 @@ describe("SkillMaterializer.materialize", () => {
   }
 
   behaviour(
-    "takes over a directory with exactly the wanted content when the marker is lost",
+    "keeps a directory of its user's that has the wanted content already, and never claims it",
     ({ directory, materialize }) =>
       Effect.gen(function* () {
-        yield* materialize(pdf)
-        rmSync(join(directory, ".materialized"))
-        assert.deepStrictEqual(yield* materialize(pdf), { ...nothing, kept: [kept(pdf)] })
-        assert.deepStrictEqual(contents(directory), laidOut([pdf]))
+        const { ".materialized": _, ...mine } = laidOut([skill("pdf", { "SKILL.md": "# PDF\n" })])
+        const same = skill("pdf", { "SKILL.md": "# PDF\n" })
+        mkdirSync(join(directory, "pdf"), { recursive: true })
+        writeFileSync(join(directory, "pdf", "SKILL.md"), "# PDF\n")
+        assert.deepStrictEqual(yield* materialize(same), { ...nothing, kept: [kept(same)] })
+        assert.deepStrictEqual(contents(directory), { ...laidOut([]), ...mine })
+        // Another version does not replace it, and no removal removes it.
+        assert.deepStrictEqual((yield* materialize(pdf2)).failed, [
+          { skillId: "pdf", directory: "pdf", reason: "occupied" }
+        ])
+        assert.deepStrictEqual((yield* materialize()).removed, [])
+        assert.deepStrictEqual(contents(directory), { ...laidOut([]), ...mine })
       })
   )
 
@@ -216,6 +225,32 @@ describe("SkillMaterializer.materialize", () => {
       assert.deepStrictEqual(contents(directory), { ...laidOut([csv]), "pdf/SKILL.md": "mine" })
     })
   )
+
+  for (const [where, name] of Object.entries({
+    "lies in another directory": "old-name",
+    "lies in the directory of its id": "",
+    "lies in one of the same name in another case": "PDF"
+  })) {
+    behaviour(
+      `does not replace a directory of its user's by a skill that ${where} and is renamed to it`,
+      ({ directory, materialize }) =>
+        Effect.gen(function* () {
+          const old = { ...pdf, skillId: "skill_01", version: "7", name }
+          yield* materialize(old)
+          // A disk that does not tell the cases apart has no such directory of its user's.
+          if (existsSync(join(directory, "pdf"))) return
+          mkdirSync(join(directory, "pdf"))
+          writeFileSync(join(directory, "pdf", "work.txt"), "mine")
+          const before = contents(directory)
+          const report = yield* materialize({ ...pdf2, skillId: "skill_01", version: "8" })
+          assert.deepStrictEqual(report, {
+            ...nothing,
+            failed: [{ skillId: "skill_01", directory: "pdf", reason: "occupied" }]
+          })
+          assert.deepStrictEqual(contents(directory), before)
+        })
+    )
+  }
 
   behaviour("lays stored skills out by their names, and finds them again by their ids", ({ directory, materialize }) =>
     Effect.gen(function* () {
@@ -367,19 +402,129 @@ describe("SkillMaterializer.materialize", () => {
     })
   )
 
+  const long = "x".repeat(256)
+  for (const [name, next] of Object.entries({
+    "cannot be laid out there": { ...skill("new", { "SKILL.md": "", [long]: "" }), version: "8" },
+    "would share that with another skill": { ...pdf2, name: "CSV", version: "8" },
+    "can have none": { ...pdf2, name: "../new", version: "8" }
+  })) {
+    behaviour(
+      `leaves a skill where it is when it is to have another directory and ${name}`,
+      ({ directory, materialize }) =>
+        Effect.gen(function* () {
+          const old = { ...pdf, skillId: "../01", version: "7", name: "old" }
+          yield* materialize(old, csv)
+          const before = contents(directory)
+          const report = yield* materialize({ ...next, skillId: "../01" }, csv)
+          assert.include(
+            report.failed.map(({ skillId }) => skillId),
+            "../01"
+          )
+          assert.deepStrictEqual(report.removed, [])
+          assert.deepStrictEqual(contents(directory), before)
+          // Once it has landed, its old directory goes.
+          yield* materialize({ ...next, ...pdf2, skillId: "../01", name: "new" }, csv)
+          const { ".materialized": _, ".materialized.claims": __, ...found } = contents(directory)
+          assert.deepStrictEqual(Object.keys(found).sort(), ["csv/SKILL.md", "new/SKILL.md", "new/docs/other.md"])
+        })
+    )
+  }
+
+  behaviour("removes the directory of a skill whose name changes its case", ({ directory, materialize }) =>
+    Effect.gen(function* () {
+      const listed = { skillId: "team/pdf", version: "7" }
+      yield* materialize({ ...pdf, ...listed, name: "PDF" })
+      yield* materialize({ ...pdf, ...listed, name: "pdf" })
+      const { ".materialized.claims": _, ...found } = contents(directory)
+      assert.deepStrictEqual(found, laidOut([{ ...pdf, ...listed }]))
+      yield* materialize()
+      assert.deepStrictEqual(contents(directory), laidOut([]))
+    })
+  )
+
+  behaviour(
+    "replaces the directory of a skill whose name changes its case on a disk that takes no notice of it",
+    ({ directory, parent }) =>
+      Effect.gen(function* () {
+        const fs = yield* FileSystem.FileSystem
+        /** The entry that such a disk finds. */
+        const find = (path: string): string => {
+          if (!path.startsWith(`${parent}/`)) return path
+          const above = find(dirname(path))
+          const names = existsSync(above) ? readdirSync(above) : []
+          return join(above, names.find((name) => fold(name) === fold(basename(path))) ?? basename(path))
+        }
+        const folding: FileSystem.FileSystem = {
+          ...fs,
+          makeDirectory: (path, options) => fs.makeDirectory(find(path), options),
+          open: (path, options) => fs.open(find(path), options),
+          readDirectory: (path) => fs.readDirectory(find(path)),
+          readLink: (path) => fs.readLink(find(path)),
+          realPath: (path) => Effect.as(fs.realPath(find(path)), path),
+          remove: (path, options) => fs.remove(find(path), options),
+          rename: (from, to) => fs.rename(find(from), find(to)),
+          stat: (path) => fs.stat(find(path)),
+          utimes: (path, ...times) => fs.utimes(find(path), ...times)
+        }
+        const materialize = (...skills: ReadonlyArray<MaterialSkill>) =>
+          Effect.provideService(SkillMaterializer.materialize({ directory, skills }), FileSystem.FileSystem, folding)
+        const listed = { skillId: "team/pdf", version: "7" }
+        yield* materialize({ ...pdf, ...listed, name: "PDF" })
+        // The same files: the entry keeps its name, and is still known as ours.
+        assert.lengthOf((yield* materialize({ ...pdf, ...listed })).kept, 1)
+        assert.property(contents(directory), "PDF/SKILL.md")
+        const report = yield* materialize({ ...pdf2, ...listed })
+        assert.deepStrictEqual([report.removed, report.failed], [[], []])
+        assert.deepStrictEqual(contents(directory), laidOut([{ ...pdf2, ...listed }]))
+        yield* materialize()
+        assert.deepStrictEqual(contents(directory), laidOut([]))
+      })
+  )
+
+  behaviour("does not name a version whose files were edited and cannot be put right", ({ directory, materialize }) =>
+    Effect.gen(function* () {
+      yield* materialize(pdf, csv)
+      writeFileSync(join(directory, "pdf", "SKILL.md"), "edited")
+      const evil = { ...pdf, files: pdf.files.map((file) => ({ ...file, bytes: Buffer.from("evil") })) }
+      assert.deepStrictEqual(
+        (yield* materialize(evil, csv)).failed.map(({ reason }) => reason),
+        ["content"]
+      )
+      const found = contents(directory)
+      assert.strictEqual(found["pdf/SKILL.md"], "edited")
+      assert.strictEqual(found[".materialized"], marker({ csv: csv.version }))
+      // It is known as ours all the same.
+      assert.lengthOf((yield* materialize(csv)).removed, 1)
+      assert.deepStrictEqual(contents(directory), laidOut([csv]))
+    })
+  )
+
+  behaviour("claims what is as wanted when the marker is none, since that named it", ({ directory, materialize }) =>
+    Effect.gen(function* () {
+      yield* materialize(pdf, csv)
+      writeFileSync(join(directory, ".materialized"), "{")
+      assert.deepStrictEqual(yield* materialize(pdf, csv), { ...nothing, kept: [kept(pdf), kept(csv)] })
+      assert.deepStrictEqual(contents(directory), laidOut([pdf, csv]))
+      assert.lengthOf((yield* materialize()).removed, 2)
+    })
+  )
+
+  behaviour("makes the directories above it too, or says why there can be none", ({ materialize, parent }) =>
+    Effect.gen(function* () {
+      const deep = join(parent, "a/b/skills")
+      yield* SkillMaterializer.materialize({ directory: deep, skills: [csv] })
+      assert.deepStrictEqual(contents(deep), laidOut([csv]))
+      yield* materialize()
+      if (!existsSync("/proc/self")) return
+      const error = yield* Effect.flip(SkillMaterializer.materialize({ directory: "/proc/x/y", skills: [csv] }))
+      assert.deepInclude({ ...error }, { path: "", reason: "io", detail: "NotFound (ENOENT)" })
+    })
+  )
+
   behaviour("does not make a directory for nothing", ({ directory, materialize }) =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* materialize(), nothing)
       assert.isFalse(yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.exists(directory)))
-    })
-  )
-
-  behaviour("needs no permission to write a directory that is as wanted", ({ directory, materialize }) =>
-    Effect.gen(function* () {
-      yield* materialize(pdf)
-      chmodSync(directory, 0o555)
-      assert.deepStrictEqual(yield* materialize(pdf), { ...nothing, kept: [kept(pdf)] })
-      chmodSync(directory, 0o755)
     })
   )
 })

@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { Either } from "effect"
 import * as fc from "fast-check"
-import { stringify } from "yaml"
+import { Composer, Lexer, Parser, stringify } from "yaml"
 import * as Frontmatter from "../../src/publishing/Frontmatter.js"
 import { check } from "../support/Seed.js"
 import { utf8 } from "../support/Uploads.js"
@@ -126,6 +126,10 @@ describe("its YAML", () => {
     }
   })
 
+  it("with a directive is told so", () => {
+    assert.include(messages(block("%YAML 1.1\na: b"))[0], "with a directive")
+  })
+
   it("has keys that are text and there once", () => {
     assert.deepStrictEqual(read(block("a: 1\na: 2")), ["frontmatter-yaml"])
     assert.deepStrictEqual(read(block("[a]: 1")), ["frontmatter-yaml"])
@@ -186,6 +190,41 @@ describe("bombs", () => {
       )
     })
   }
+
+  /** So many keys, and the number of tokens that YAML's own lexer finds. */
+  const keys = (count: number) => {
+    const yaml = Array.from({ length: count }, (_, index) => `k${index}: v`).join("\n")
+    return { tokens: [...new Lexer().lex(`${yaml}\n`)].length, text: block(yaml) }
+  }
+
+  it("have 1,024 tokens as their bound, which are more than a hundred keys, and say so", () => {
+    const counts = Array.from({ length: 300 }, (_, index) => index + 1)
+    const most = counts.findLast((count) => keys(count).tokens <= 1024) ?? 0
+    assert.isAbove(most, 100)
+    assert.isNotArray(read(keys(most).text))
+    assert.deepStrictEqual(messages(keys(most + 1).text), ["has a frontmatter with more than 1,024 tokens of YAML"])
+  })
+
+  it("are parsed no further than to their bound, and composed not at all", () => {
+    const parsed = vi.spyOn(Parser.prototype, "next")
+    const composed = vi.spyOn(Composer.prototype, "compose")
+    const work = (text: string) => {
+      parsed.mockClear()
+      composed.mockClear()
+      parse(text)
+      return [parsed.mock.calls.length, composed.mock.calls.length]
+    }
+    const good = keys(10)
+    assert.deepStrictEqual(work(good.text), [good.tokens, 1])
+    for (const yaml of [
+      `a: {${Array.from({ length: 2000 }, (_, index) => `k${index}`).join(",")}}`,
+      `${"#\n".repeat(4080)}a: 1`,
+      "a: 1\n".repeat(8000)
+    ]) {
+      assert.deepStrictEqual(work(block(yaml)), [1024, 0])
+    }
+    vi.restoreAllMocks()
+  })
 
   it("have a depth of 32 as their bound", () => {
     const nested = (depth: number) => block(`a: ${"[".repeat(depth - 1)}${"]".repeat(depth - 1)}`)

@@ -51,7 +51,19 @@ describe("every skill", () => {
   })
 
   it("has a description without XML tags, in which a bare < is fine", () => {
-    const tags = ["<tag>", "a</tag>", "<a/>", "<a href='x'>", "<system-reminder>", "<A1.b:c>", "<\u00e9>", "x <b\n> y"]
+    const tags = [
+      "<tag>",
+      "a</tag>",
+      "<a/>",
+      "<a href='x'>",
+      "<system-reminder>",
+      "<A1.b:c>",
+      "<\u00e9>",
+      "x <b\n> y",
+      "<\u0939\u093f\u0928\u094d\u0926\u0940>",
+      "<x\u00b7y>",
+      "<tag/ >"
+    ]
     for (const description of tags) assert.deepStrictEqual(broken({ description }), ["description-tags"], description)
     const fine = [
       "a < b",
@@ -134,6 +146,11 @@ describe("the agent-skills policy", () => {
     assert.deepStrictEqual(broken({ metadata: "x" }, { policy }), ["metadata"])
     assert.deepStrictEqual(broken({ metadata: ["x"] }, { policy }), ["metadata"])
     assert.deepStrictEqual(broken({ metadata: new Map([["version", 1]]) }, { policy }), ["metadata"])
+    const mixed = new Map<string, unknown>([
+      ["author", "me"],
+      ["version", 1]
+    ])
+    assert.deepStrictEqual(broken({ metadata: mixed }, { policy }), ["metadata"])
     assert.deepStrictEqual(broken({ metadata: new Map([["a", new Map()]]) }, { policy }), ["metadata"])
     assert.deepStrictEqual(broken({ "allowed-tools": ["Read"] }, { policy }), ["allowed-tools"])
   })

@@ -1,11 +1,10 @@
 import { assert, describe, inject, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
 import * as fc from "fast-check"
+import { deflateSync } from "fflate"
 import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as ArchivePath from "../../src/archive/ArchivePath.js"
 import * as Digest from "../../src/archive/Digest.js"
-import * as SkillArchive from "../../src/delivery/SkillArchive.js"
-import * as Snapshot from "../../src/delivery/Snapshot.js"
 import * as Policy from "../../src/publishing/Policy.js"
 import * as SkillBundle from "../../src/publishing/SkillBundle.js"
 import * as SkillPackage from "../../src/publishing/SkillPackage.js"
@@ -51,6 +50,11 @@ describe("the directory of loose files", () => {
     "several-skills"
   )
   behaviour(
+    "a skill at the root and others below it",
+    { "SKILL.md": skillFile(), "a/SKILL.md": skillFile("a"), "b/SKILL.md": skillFile("b") },
+    "several-skills"
+  )
+  behaviour(
     "several skills in one directory",
     { "skills/a/SKILL.md": skillFile("a"), "skills/b/SKILL.md": skillFile("b") },
     "several-skills"
@@ -59,6 +63,16 @@ describe("the directory of loose files", () => {
     "a repository around the skill",
     { "repo-main/greeting/SKILL.md": skillFile(), "repo-main/README.md": "x" },
     "repo-main/greeting/SKILL.md: wrapper-directory"
+  )
+  behaviour(
+    "a repository around a skill that has another SKILL.md among its examples",
+    { "repo-main/greeting/examples/SKILL.md": "x", "repo-main/greeting/SKILL.md": skillFile() },
+    "repo-main/greeting/SKILL.md: wrapper-directory"
+  )
+  behaviour(
+    "a file beside a skill that has another SKILL.md among its examples",
+    { ...greeting, "greeting/examples/SKILL.md": "x", "README.md": "a" },
+    "README.md: one-directory"
   )
 })
 
@@ -340,10 +354,10 @@ describe("an archive", () => {
         })
       )
       assert.deepStrictEqual(warningsOf(bundle), [
+        "repacked",
         "greeting/.DS_Store: ignored-member",
         "__MACOSX: ignored-member",
-        "__MACOSX/greeting/._SKILL.md: ignored-member",
-        "repacked"
+        "__MACOSX/greeting/._SKILL.md: ignored-member"
       ])
       assert.deepStrictEqual(bundle.archive, (yield* SkillBundle.fromFiles(loose(greeting))).archive)
     })
@@ -352,7 +366,7 @@ describe("an archive", () => {
   it.effect("with something to ignore in the skill's own directory is packed again too", () =>
     Effect.gen(function* () {
       const bundle = yield* SkillBundle.fromZip(zip({ ...greeting, "greeting/.DS_Store": "x" }))
-      assert.deepStrictEqual(warningsOf(bundle), ["greeting/.DS_Store: ignored-member", "repacked"])
+      assert.deepStrictEqual(warningsOf(bundle), ["repacked", "greeting/.DS_Store: ignored-member"])
       assert.deepStrictEqual(bundle.archive, (yield* SkillBundle.fromFiles(loose(greeting))).archive)
     })
   )
@@ -375,6 +389,108 @@ describe("an archive", () => {
       const bundle = yield* SkillBundle.fromZip(zip({ ...greeting, "other/": "" }))
       assert.deepStrictEqual(warningsOf(bundle), ["repacked"])
       assert.deepStrictEqual(bundle.archive, (yield* SkillBundle.fromFiles(loose(greeting))).archive)
+    })
+  )
+
+  const text = utf8("Say hello, and hello again.\n")
+  const unicodePath = RawZip.extraField(0x7075, utf8("\u0001\u0000\u0000\u0000\u0000../../evil.md"))
+  const hidden = zip({ "../evil.md": "evil" }).subarray(0, 44)
+  const more = (entry: Partial<RawZip.RawEntry>): RawZip.RawArchive => ({
+    entries: [
+      { name: "greeting/SKILL.md", content: utf8(skillFile()), method: 8 },
+      { name: "greeting/more.md", content: text, method: 8, ...entry }
+    ]
+  })
+  /** Its sizes are those of the text and of its deflate stream. */
+  const otherDescriptor = Uint8Array.of(
+    0x50,
+    0x4b,
+    7,
+    8,
+    1,
+    2,
+    3,
+    4,
+    deflateSync(text, { level: 6, mem: 4 }).length,
+    0,
+    0,
+    0,
+    text.length,
+    0,
+    0,
+    0
+  )
+  const seenOtherwise: Readonly<Record<string, RawZip.RawArchive>> = {
+    "another name in the central header": more({ central: { extra: unicodePath } }),
+    "another name in the local header": more({ local: { extra: unicodePath } }),
+    "an extra field that nobody knows": more({ central: { extra: RawZip.extraField(0x4141, text) } }),
+    "an extra field that runs past its end": more({ local: { extra: Uint8Array.of(0x55, 0x54, 9, 0, 1) } }),
+    "a name outside of ASCII that is not said to be UTF-8": more({ name: "greeting/gr\u00fc\u00dfe.md" }),
+    "a flag that changes what the data are": more({ flags: 0x0020 }),
+    "another CRC-32 in the local header": more({ local: { crc: 1 } }),
+    "another CRC-32 in the data descriptor": more({ descriptor: otherDescriptor }),
+    "a CRC-32 before the data and one behind them": more({ descriptor: "signed", local: { crc: 1 } }),
+    "compressed sizes before the data and behind them": more({ descriptor: "unsigned", local: { compressedSize: 1 } }),
+    "sizes before the data and behind them": more({ descriptor: "unsigned", local: { size: 1 } }),
+    "stored data of which only a descriptor tells the end": more({ descriptor: "signed", method: 0 }),
+    "an entry between two others that the directory does not list": more({ gap: hidden }),
+    "an entry behind the last": { ...more({}), beforeDirectory: hidden },
+    "an entry before the first": { ...more({}), prefix: hidden },
+    "a comment behind its members": { ...more({}), comment: text },
+    "a comment of a member": more({ central: { comment: text } }),
+    "rights of its owner for whoever runs it": more({ mode: 0o104755 }),
+    "data of a directory": more({
+      name: "greeting/more/",
+      content: new Uint8Array(0),
+      data: deflateSync(new Uint8Array(0))
+    }),
+    "a directory for DOS, a file for others": more({ central: { externalAttributes: 0x10 } }),
+    "a directory for Unix, a file for others": more({ content: new Uint8Array(0), method: 0, mode: 0o040755 })
+  }
+  for (const [what, raw] of Object.entries(seenOtherwise)) {
+    it.effect(`with ${what} is packed again, so that all readers see what was validated`, () =>
+      Effect.gen(function* () {
+        const archive = RawZip.build(raw)
+        const bundle = yield* SkillBundle.fromZip(archive)
+        assert.deepStrictEqual(warningsOf(bundle), ["repacked"])
+        const { files } = yield* SkillPackage.extract(archive)
+        const again = files.map(({ bytes, path }) => ({ path: `greeting/${path}`, bytes }))
+        assert.deepStrictEqual(bundle.archive, (yield* SkillBundle.fromFiles(again)).archive)
+      })
+    )
+  }
+
+  it.effect("with what all readers see alike is kept byte for byte", () =>
+    Effect.gen(function* () {
+      const times = RawZip.extraField(0x5455, Uint8Array.of(3, 0, 0, 0, 0, 0, 0, 0, 0))
+      const owners = RawZip.extraField(0x7875, Uint8Array.of(1, 4, 0, 0, 0, 0, 4, 0, 0, 0, 0))
+      const alike: ReadonlyArray<RawZip.RawArchive> = [
+        more({}),
+        more({ local: { extra: RawZip.concat([times, owners]) }, central: { extra: RawZip.concat([times, owners]) } }),
+        more({ zip64: true }),
+        more({ name: "greeting/gr\u00fc\u00dfe.md", flags: 0x0800 }),
+        more({ flags: 0x0006 }),
+        more({ descriptor: "signed", local: { size: text.length } }),
+        { ...more({}), directoryOrder: [1, 0] },
+        ...(["signed", "unsigned", "signed64", "unsigned64"] as const).map((kind) => more({ descriptor: kind }))
+      ]
+      for (const [index, raw] of alike.entries()) {
+        const archive = RawZip.build(raw)
+        const bundle = yield* SkillBundle.fromZip(archive)
+        assert.deepStrictEqual(warningsOf(bundle), [], String(index))
+        assert.deepStrictEqual(bundle.archive, archive, String(index))
+      }
+    })
+  )
+
+  it.effect("whose local header has another name, or another flag for it, is refused", () =>
+    Effect.gen(function* () {
+      for (const local of [{ name: "greeting/evil.md" }, { flags: 0x0800 }, { method: 0 }]) {
+        const { entries } = more({ local })
+        assert.deepStrictEqual(yield* verdict(SkillBundle.fromZip(RawZip.build({ entries }))), [
+          "greeting/more.md: archive-format"
+        ])
+      }
     })
   )
 
@@ -458,6 +574,15 @@ describe("an archive", () => {
 })
 
 describe("warnings", () => {
+  it.effect("are given together with problems too", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(
+        SkillBundle.fromFiles(loose({ ...greeting, "greeting/.DS_Store": "", "greeting/con": "", "other/a": "" }))
+      )
+      assert.deepStrictEqual(warningsOf(error), ["greeting/.DS_Store: ignored-member", "greeting/con: windows-name"])
+    })
+  )
+
   const warned = (...paths: ReadonlyArray<string>) =>
     Effect.map(
       SkillBundle.fromFiles(
@@ -512,75 +637,6 @@ describe("policies", () => {
       assert.deepStrictEqual(yield* verdictOf({ "x/SKILL.md": skillFile("claude") }, { policy }), ["valid"])
     })
   )
-})
-
-describe("what no container could deliver", () => {
-  const rules = (tree: Tree) =>
-    Effect.map(SkillBundle.fromFiles(loose(tree)), (bundle) =>
-      SkillBundle.deliverable(bundle).map(({ file, rule }) => (file === undefined ? rule : `${file}: ${rule}`))
-    )
-
-  it.effect("is nothing of a good skill", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* rules(greeting), [])
-    })
-  )
-
-  it.effect("are paths that delivery refuses and an upload may have", () =>
-    Effect.gen(function* () {
-      assert.deepStrictEqual(yield* rules({ ...greeting, "greeting/c:a": "", "greeting/a\u0007b": "" }), [
-        "greeting/a\\u{7}b: delivery-path",
-        "greeting/c:a: delivery-path"
-      ])
-    })
-  )
-
-  it.effect("are more than 999 files, the manifest being one of the thousand entries", () =>
-    Effect.gen(function* () {
-      const many = (count: number) => ({
-        "greeting/SKILL.md": skillFile(),
-        ...Object.fromEntries(Array.from({ length: count - 1 }, (_, index) => [`greeting/${index}`, ""]))
-      })
-      assert.deepStrictEqual(yield* rules(many(999)), [])
-      assert.deepStrictEqual(yield* rules(many(1000)), ["delivery-entries"])
-    })
-  )
-
-  it.effect("are names that make the manifest or the archive too long", () =>
-    Effect.gen(function* () {
-      const longNames = (count: number) =>
-        Object.fromEntries(
-          Array.from({ length: count }, (_, index) => [`greeting/${index}/${"long".repeat(15_000)}`, ""])
-        )
-      // In the archive every name is there twice.
-      assert.deepStrictEqual(yield* rules({ "greeting/SKILL.md": skillFile(), ...longNames(270) }), [])
-      assert.deepStrictEqual(yield* rules({ "greeting/SKILL.md": skillFile(), ...longNames(290) }), ["delivery-size"])
-      // In the manifest once, beside the content.
-      const content = { "greeting/SKILL.md": skillFile(), "greeting/a": new Uint8Array(limits.totalBytes - 1000) }
-      assert.deepStrictEqual(yield* rules({ ...content, ...longNames(30) }), [])
-      assert.deepStrictEqual(yield* rules({ ...content, ...longNames(40) }), ["delivery-size"])
-    })
-  )
-
-  it("is what Snapshot.verify says, of any paths and sizes that an upload may have", { timeout: 60_000 }, () => {
-    const component = fc.constantFrom("a", "C:", "c:b", "b\u0001", "\u0085", "d:", "con", "..a", "\u{10000}", "\ue000")
-    const path = fc.array(component, { minLength: 1, maxLength: 3 }).map((components) => components.join("/"))
-    return check([fc.uniqueArray(path, { maxLength: 4 })], async (paths) => {
-      const tree: Tree = {
-        "greeting/SKILL.md": skillFile(),
-        ...Object.fromEntries(paths.map((some) => [`greeting/${some}`, "x"]))
-      }
-      const bundle = await Effect.runPromise(Effect.either(SkillBundle.fromFiles(loose(tree))))
-      fc.pre(Either.isRight(bundle))
-      const files = Object.fromEntries(
-        loose(tree).map(({ bytes, path: whole }) => [whole.slice("greeting/".length), bytes])
-      )
-      const verified = await Effect.runPromise(
-        SkillArchive.pack("r1", [{ ...bundle.right, files }]).pipe(Effect.flatMap(Snapshot.verify), Effect.either)
-      )
-      assert.strictEqual(SkillBundle.deliverable(bundle.right).length === 0, Either.isRight(verified))
-    })
-  })
 })
 
 describe("the canonical archive", () => {

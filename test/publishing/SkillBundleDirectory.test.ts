@@ -2,12 +2,13 @@ import { execFileSync } from "node:child_process"
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { FileSystem } from "@effect/platform"
+import { SystemError } from "@effect/platform/Error"
 import { NodeContext } from "@effect/platform-node"
 import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer } from "effect"
 import * as SkillBundle from "../../src/publishing/SkillBundle.js"
 import { limits } from "../../src/publishing/Upload.js"
-import { greeting, loose, skillFile, type Tree, utf8, verdict, warningsOf } from "../support/Uploads.js"
+import { greeting, loose, skillFile, type Tree, verdict, warningsOf } from "../support/Uploads.js"
 
 /** A directory with these files below it. */
 const lay = (tree: Tree) =>
@@ -127,10 +128,10 @@ it.layer(NodeContext.layer)("a bundle of a directory", (it) => {
       const read: Array<string> = []
       const watched = Layer.succeed(FileSystem.FileSystem, {
         ...fs,
-        readFile: (path) =>
+        open: (path, options) =>
           Effect.zipRight(
             Effect.sync(() => read.push(path)),
-            fs.readFile(path)
+            fs.open(path, options)
           )
       })
       const bundle = Effect.provide(SkillBundle.fromDirectory(join(directory, "greeting")), watched)
@@ -139,16 +140,70 @@ it.layer(NodeContext.layer)("a bundle of a directory", (it) => {
     })
   )
 
+  it.scoped("with a file that grows or shrinks behind its size is refused, and no more is read than was summed", () =>
+    Effect.gen(function* () {
+      const directory = yield* lay({ ...greeting, "greeting/log": "12345678", "greeting/other": "12345678" })
+      const fs = yield* FileSystem.FileSystem
+      const read = new Map<string, number>()
+      const after = (change: (file: string) => void) =>
+        Layer.succeed(FileSystem.FileSystem, {
+          ...fs,
+          open: (path, options) =>
+            Effect.gen(function* () {
+              if (path.endsWith("log")) change(path)
+              const file = yield* fs.open(path, options)
+              return {
+                ...file,
+                read: (buffer) =>
+                  Effect.tap(file.read(buffer), (size) =>
+                    Effect.sync(() => read.set(path, (read.get(path) ?? 0) + Number(size)))
+                  )
+              }
+            })
+        })
+      const log = join(directory, "greeting", "log")
+      for (const [length, most] of [
+        [40 * 1024 * 1024, 9],
+        [9, 9],
+        [7, 7],
+        [0, 0]
+      ] as const) {
+        truncateSync(log, 8)
+        read.clear()
+        const bundle = SkillBundle.fromDirectory(join(directory, "greeting"))
+        const changed = after((file) => truncateSync(file, length))
+        assert.deepStrictEqual(yield* verdict(Effect.provide(bundle, changed)), ["greeting/log: file-unreadable"])
+        assert.strictEqual(read.get(log), most)
+        assert.strictEqual(read.get(join(directory, "greeting", "other")), 8)
+      }
+    })
+  )
+
+  it.scoped("with files that may not be read names all of them", () =>
+    Effect.gen(function* () {
+      const directory = yield* lay({ ...greeting, "greeting/a": "a", "greeting/b": "b" })
+      const fs = yield* FileSystem.FileSystem
+      const denied = new SystemError({ module: "FileSystem", method: "open", reason: "PermissionDenied" })
+      const closed = Layer.succeed(FileSystem.FileSystem, {
+        ...fs,
+        open: (path, options) => (/[ab]$/.test(path) ? Effect.fail(denied) : fs.open(path, options))
+      })
+      const bundle = Effect.provide(SkillBundle.fromDirectory(join(directory, "greeting")), closed)
+      assert.deepStrictEqual(yield* verdict(bundle), ["greeting/a: file-unreadable", "greeting/b: file-unreadable"])
+    })
+  )
+
   it.scoped("of more than 10,000 files and directories is not walked to its end", () =>
     Effect.gen(function* () {
       const fs = yield* FileSystem.FileSystem
+      const skill = join(yield* lay(greeting), "greeting", "SKILL.md")
       let looks = 0
       const endless = Layer.succeed(FileSystem.FileSystem, {
         ...fs,
         readDirectory: () =>
           Effect.succeed(["SKILL.md", "more", ...Array.from({ length: 4000 }, (_, index) => `${index}`)]),
         readLink: () => Effect.fail(looks++) as never,
-        readFile: () => Effect.succeed(utf8(skillFile())),
+        open: () => fs.open(skill),
         stat: (path) =>
           Effect.map(fs.stat("."), (info) => ({
             ...info,
@@ -179,7 +234,7 @@ it.layer(NodeContext.layer)("a bundle of a directory", (it) => {
       const started = yield* Deferred.make<void>()
       const hanging = Layer.succeed(FileSystem.FileSystem, {
         ...fs,
-        readFile: () => Effect.zipRight(Deferred.succeed(started, undefined), Effect.never)
+        open: () => Effect.zipRight(Deferred.succeed(started, undefined), Effect.never)
       })
       const bundle = Effect.provide(SkillBundle.fromDirectory(join(directory, "greeting")), hanging)
       const fiber = yield* Effect.fork(bundle)

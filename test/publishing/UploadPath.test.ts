@@ -19,6 +19,7 @@ const component = fc.oneof(
     "a",
     "A",
     "a\\b",
+    "..\\a",
     "\0",
     "\ud800",
     "\u{10000}",

@@ -1,8 +1,8 @@
 import { SqlClient } from "@effect/sql"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Option, Redacted, TestClock } from "effect"
-import { Registry } from "../../src/registry/Registry.js"
-import { registries } from "../support/RegistryStores.js"
+import { actingKey, Registry } from "../../src/registry/Registry.js"
+import { bundle, registries } from "../support/RegistryStores.js"
 
 for (const [name, registry] of registries) {
   describe(`keys on ${name}`, () => {
@@ -31,6 +31,50 @@ for (const [name, registry] of registries) {
         for (const keyId of ["", "\0", "0".repeat(18)]) {
           expect(yield* Effect.flip(revokeKey(keyId))).toMatchObject({ _tag: "KEY_NOT_FOUND" })
         }
+      }).pipe(Effect.provide(registry))
+    )
+
+    it.effect("a key that was revoked writes nothing more, whenever its request was let in", () =>
+      Effect.gen(function* () {
+        const registry = yield* Registry
+        const { container } = yield* registry.putContainer({ id: "a" })
+        const base = container.latest?.revision ?? ""
+        const upload = yield* bundle("greeting")
+        const { skill } = yield* registry.createSkill({ displayTitle: null, bundle: upload, keyId: "k" })
+        const second = yield* bundle("greeting", "Hi.")
+        yield* registry.addVersion({ skillId: skill.id, bundle: second, keyId: "k" })
+        const { apiKey } = yield* registry.issueKey({ name: "leaked", scope: "admin", containers: null })
+        const writes: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
+          registry.putContainer({ id: "b" }),
+          registry.putContainer({ id: "a", title: "Renamed" }),
+          registry.setEnabled("a", false),
+          registry.publish({ containerId: "a", base, skills: [{ skillId: skill.id, version: "1" }] }),
+          registry.revoke("a", base),
+          registry.createSkill({ displayTitle: "Other", bundle: second, keyId: apiKey.id }),
+          registry.addVersion({ skillId: skill.id, bundle: upload, keyId: apiKey.id }),
+          registry.deleteVersion(skill.id, "1"),
+          registry.deleteSkill(skill.id),
+          registry.issueKey({ name: "another", scope: "admin", containers: null }),
+          registry.revokeKey(apiKey.id)
+        ]
+        const contents = Effect.all([
+          registry.listContainers(),
+          registry.listRevisions("a"),
+          registry.listSkills(),
+          registry.listVersions(skill.id),
+          registry.listKeys
+        ])
+        const acting = Effect.locally(actingKey, Option.some(apiKey.id))
+        yield* acting(registry.putContainer({ id: "a" }))
+        yield* registry.revokeKey(apiKey.id)
+        const before = yield* contents
+        for (const write of writes) {
+          expect(yield* Effect.flip(acting(write))).toMatchObject({ _tag: "AUTHENTICATION_FAILED" })
+          const unknown = Effect.locally(write, actingKey, Option.some("0".repeat(18)))
+          expect(yield* Effect.flip(unknown)).toMatchObject({ _tag: "AUTHENTICATION_FAILED" })
+        }
+        expect(yield* contents).toEqual(before)
+        for (const write of writes.slice(0, 4)) yield* write
       }).pipe(Effect.provide(registry))
     )
 

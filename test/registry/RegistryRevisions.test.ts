@@ -1,9 +1,12 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "@effect/vitest"
-import { Effect, TestClock } from "effect"
+import { Context, Effect, Either, Layer, Option, Stream, TestClock } from "effect"
+import * as fc from "fast-check"
 import * as Snapshot from "../../src/delivery/Snapshot.js"
 import { Registry } from "../../src/registry/Registry.js"
+import { BlobStore } from "../../src/store/BlobStore.js"
 import { bundle, looseBundle, registries } from "../support/RegistryStores.js"
+import { check } from "../support/Seed.js"
 
 /** A skill with one version, as a member of a set. */
 const member = Effect.fnUntraced(function* (name: string, text?: string) {
@@ -221,30 +224,138 @@ for (const [name, registry] of registries) {
       }).pipe(Effect.provide(registry))
     )
 
-    it.effect("deleting a skill or a version changes no revision, and what is deleted is not published again", () =>
+    it.effect(
+      "deleting a skill or a version changes no revision; what is deleted is published only by those who have it",
+      () =>
+        Effect.gen(function* () {
+          const { addVersion, deleteSkill, deleteVersion, getContainer, publish, putContainer } = yield* Registry
+          const base = (yield* putContainer({ id: "a" })).container.latest?.revision ?? null
+          const greeting = yield* member("greeting", "one")
+          const farewell = yield* member("farewell")
+          yield* addVersion({ skillId: greeting.skillId, bundle: yield* bundle("greeting", "two"), keyId: "k" })
+          const revision = yield* publish({ containerId: "a", base, skills: [greeting, farewell] })
+          yield* deleteVersion(greeting.skillId, "1")
+          yield* deleteSkill(farewell.skillId)
+          expect((yield* getContainer("a")).latest).toEqual(revision)
+          const both = yield* verifiedArchive("a")
+          expect(both.skills.map((skill) => skill.name)).toEqual(["farewell", "greeting"])
+          expect(yield* publish({ containerId: "a", base: null, skills: [farewell, greeting] })).toEqual(revision)
+
+          // Something else is published beside them.
+          const other = yield* member("other")
+          const more = yield* publish({
+            containerId: "a",
+            base: revision.revision,
+            skills: [...revision.skills, other]
+          })
+          expect(more.skills).toEqual([...revision.skills, { ...other, name: "other" }])
+          const snapshot = yield* verifiedArchive("a")
+          expect(snapshot.skills.slice(0, 2)).toEqual(both.skills)
+          expect(snapshot.skills[0]?.files[0]?.text).toEqual(both.skills[0]?.files[0]?.text)
+
+          // Once it is gone from the latest it does not come back, nor to another container.
+          const without = yield* publish({ containerId: "a", base: more.revision, skills: [other] })
+          const gone = { _tag: "SKILL_VERSION_NOT_FOUND", version: "1" }
+          expect(
+            yield* Effect.flip(publish({ containerId: "a", base: without.revision, skills: [greeting] }))
+          ).toMatchObject(gone)
+          yield* putContainer({ id: "b" })
+          expect(yield* Effect.flip(publish({ containerId: "b", base, skills: [greeting] }))).toMatchObject(gone)
+          expect(yield* Effect.flip(publish({ containerId: "b", base, skills: [farewell] }))).toMatchObject({
+            _tag: "SKILL_NOT_FOUND"
+          })
+        }).pipe(Effect.provide(registry))
+    )
+
+    it.effect("a set is told by its skills, also where others have the same content", () =>
       Effect.gen(function* () {
-        const { addVersion, deleteSkill, deleteVersion, getContainer, publish, putContainer } = yield* Registry
-        const base = (yield* putContainer({ id: "a" })).container.latest?.revision ?? null
-        const greeting = yield* member("greeting", "one")
-        const farewell = yield* member("farewell")
-        yield* addVersion({ skillId: greeting.skillId, bundle: yield* bundle("greeting", "two"), keyId: "k" })
-        const revision = yield* publish({ containerId: "a", base, skills: [greeting, farewell] })
-        yield* deleteVersion(greeting.skillId, "1")
-        yield* deleteSkill(farewell.skillId)
-        expect((yield* getContainer("a")).latest).toEqual(revision)
-        expect((yield* verifiedArchive("a")).skills.map((skill) => skill.name)).toEqual(["farewell", "greeting"])
-        expect(
-          yield* Effect.flip(publish({ containerId: "a", base: revision.revision, skills: [greeting] }))
-        ).toMatchObject({
-          _tag: "SKILL_VERSION_NOT_FOUND",
-          version: "1"
-        })
-        expect(
-          yield* Effect.flip(publish({ containerId: "a", base: revision.revision, skills: [farewell] }))
-        ).toMatchObject({
-          _tag: "SKILL_NOT_FOUND"
-        })
+        const { createSkill, deleteSkill, getContainer, listRevisions, publish, putContainer } = yield* Registry
+        const base = (yield* putContainer({ id: "a" })).container.latest?.revision ?? ""
+        const upload = yield* bundle("greeting")
+        const twin = (keyId: string) =>
+          Effect.map(createSkill({ displayTitle: null, bundle: upload, keyId }), ({ skill }) => ({
+            skillId: skill.id,
+            version: "1"
+          }))
+        const one = yield* twin("one")
+        const two = yield* twin("two")
+        const set = (base: string, ...skills: ReadonlyArray<typeof one>) => publish({ containerId: "a", base, skills })
+        const first = yield* set(base, one)
+        expect(yield* Effect.flip(set(base, two))).toMatchObject({ _tag: "BASE_MISMATCH", latest: first.revision })
+        const second = yield* set(first.revision, two)
+        expect(second).toEqual({ ...first, sequence: 3, skills: [{ ...two, name: "greeting" }] })
+        expect((yield* listRevisions("a")).items.slice(0, 2)).toEqual([second, first])
+
+        yield* deleteSkill(one.skillId)
+        const other = yield* member("other")
+        const { latest } = yield* getContainer("a")
+        const third = yield* set(second.revision, ...(latest?.skills ?? []), other)
+        expect(third.skills.map(({ skillId }) => skillId)).toEqual([two.skillId, other.skillId])
       }).pipe(Effect.provide(registry))
+    )
+
+    it.effect("a publish over another base stores nothing", () =>
+      Effect.gen(function* () {
+        const { publish, putContainer } = yield* Registry
+        const blobs = yield* BlobStore
+        yield* putContainer({ id: "a" })
+        const greeting = yield* member("greeting")
+        const stored = Stream.runCount(blobs.list)
+        const before = yield* stored
+        yield* Effect.flip(publish({ containerId: "a", base: "0".repeat(64), skills: [greeting] }))
+        expect(yield* stored).toBe(before)
+      }).pipe(Effect.provide(registry))
+    )
+
+    it.scopedLive("every upload that is accepted is published, or refused with file and rule", () =>
+      Effect.gen(function* () {
+        const { archive, createSkill, putContainer, publish } = yield* Effect.map(
+          Layer.build(registry),
+          Context.get(Registry)
+        )
+        const base = (yield* putContainer({ id: "a" })).container.latest?.revision ?? null
+        const segment = fc.oneof(
+          fc.constantFrom(
+            "c:b",
+            "c:",
+            "con",
+            "a.",
+            " ",
+            "~",
+            "\u00e9",
+            "e\u0301",
+            "%2e%2e",
+            ".git",
+            "SKILL.md",
+            "skill.md"
+          ),
+          fc.fullUnicodeString({ minLength: 1, maxLength: 6 })
+        )
+        const path = fc.array(segment, { minLength: 1, maxLength: 3 }).map((segments) => segments.join("/"))
+        const outcomes = new Set<string>()
+        yield* Effect.promise(() =>
+          check<[Record<string, string>]>(
+            [fc.dictionary(path, fc.string({ maxLength: 3 }), { maxKeys: 4 })],
+            (files) =>
+              Effect.gen(function* () {
+                const upload = yield* Effect.option(bundle("greeting", "Hello.", files))
+                if (Option.isNone(upload)) return void outcomes.add("not accepted")
+                const { skill } = yield* createSkill({ displayTitle: null, bundle: upload.value, keyId: "k" })
+                const publishing = publish({ containerId: "a", base, skills: [{ skillId: skill.id, version: "1" }] })
+                const result = yield* Effect.either(
+                  Effect.catchTag(publishing, "BASE_MISMATCH", ({ latest }) =>
+                    publish({ containerId: "a", base: latest, skills: [{ skillId: skill.id, version: "1" }] })
+                  )
+                )
+                outcomes.add(Either.isRight(result) ? "published" : result.left._tag)
+                if (Either.isRight(result)) yield* archive(result.right.sha256)
+                else expect(result.left).toMatchObject({ problems: [{ skill: "greeting", rule: "file-path" }] })
+              }).pipe(Effect.runPromise),
+            { numRuns: 40, examples: [[{ "c:b": "x" }]] }
+          )
+        )
+        expect(outcomes).toEqual(new Set(["not accepted", "published", "UNDELIVERABLE_SET"]))
+      })
     )
 
     it.effect("a set that cannot be delivered is refused with every problem: skill, file and rule", () =>
@@ -273,6 +384,24 @@ for (const [name, registry] of registries) {
         expect(yield* refusal(greeting, nameless, twin, binary)).toEqual([
           ["nameless", "SKILL.md", "skill-md-missing"],
           ["greeting", undefined, "skill-order"],
+          ["binary", "SKILL.md", "skill-md-encoding"]
+        ])
+        // A thousand skills are too many before one is loaded, and no skill is loaded twice.
+        expect(yield* refusal(...Array.from({ length: 1_000 }, () => nameless))).toEqual([
+          ["nameless", undefined, "entry-count"]
+        ])
+        expect(yield* refusal(nameless, nameless, nameless)).toEqual([
+          ["nameless", "SKILL.md", "skill-md-missing"],
+          ["nameless", undefined, "skill-order"],
+          ["nameless", undefined, "skill-order"]
+        ])
+        const { skill: broken } = yield* createSkill({
+          displayTitle: null,
+          bundle: { ...looseBundle("broken", {}), archive: new TextEncoder().encode("no archive") },
+          keyId: "k"
+        })
+        expect(yield* refusal({ skillId: broken.id, version: "1" }, binary)).toEqual([
+          ["broken", undefined, "end-record"],
           ["binary", "SKILL.md", "skill-md-encoding"]
         ])
         const many = yield* create(

@@ -3,6 +3,7 @@ import { Duration, Effect, TestClock } from "effect"
 import { Registry } from "../../src/registry/Registry.js"
 import { BlobStore } from "../../src/store/BlobStore.js"
 import { bundle, registries } from "../support/RegistryStores.js"
+import { has } from "../support/Stores.js"
 
 for (const [name, registry] of registries) {
   describe(`skills on ${name}`, () => {
@@ -102,7 +103,7 @@ for (const [name, registry] of registries) {
         const upload = yield* bundle("farewell")
         const error = yield* Effect.flip(addVersion({ skillId: skill.id, bundle: upload, keyId: "k" }))
         expect(error).toMatchObject({ _tag: "SKILL_NAME_CHANGED", expected: "greeting", actual: "farewell" })
-        expect(yield* blobs.has(upload.sha256)).toBe(false)
+        expect(yield* has(blobs, upload.sha256)).toBe(false)
         expect((yield* listVersions(skill.id)).items.length).toBe(1)
       }).pipe(Effect.provide(registry))
     )

@@ -4,7 +4,7 @@ import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { NodeContext } from "@effect/platform-node"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { describe, expect, it } from "@effect/vitest"
-import { Chunk, Clock, Context, DateTime, Deferred, Effect, Fiber, Layer, Redacted, Stream } from "effect"
+import { Chunk, Clock, Context, DateTime, Deferred, Effect, Fiber, Layer, Redacted, Stream, TestClock } from "effect"
 import * as Digest from "../../src/archive/Digest.js"
 import * as BlobStore from "../../src/store/BlobStore.js"
 import * as Database from "../../src/store/Database.js"
@@ -92,7 +92,7 @@ describe.each([
         expect(Buffer.compare(read, blob)).toBe(0)
         read.fill(1)
         expect(Buffer.compare(yield* blobs.get(digest), blob)).toBe(0)
-        expect(yield* blobs.has(digest)).toBe(true)
+        expect(yield* Stores.has(blobs, digest)).toBe(true)
       }
     })
   )
@@ -104,10 +104,10 @@ describe.each([
       yield* blobs.put(bytes)
       for (const digest of [absent, "", "..", `../${sha256}`, sha256.toUpperCase(), `${sha256}\n`]) {
         expect(yield* refusal(blobs.get(digest))).toEqual(new BlobStore.BlobNotFound({ sha256: digest }))
-        expect(yield* blobs.has(digest)).toBe(false)
+        expect(yield* Stores.has(blobs, digest)).toBe(false)
         yield* blobs.remove(digest)
       }
-      expect(yield* blobs.has(sha256)).toBe(true)
+      expect(yield* Stores.has(blobs, sha256)).toBe(true)
     })
   )
 
@@ -156,16 +156,16 @@ describe.each([
       const removeOld = blobs.remove(sha256, { olderThan: "1 hour" })
       yield* blobs.put(bytes)
       yield* removeOld
-      expect(yield* blobs.has(sha256)).toBe(true)
+      expect(yield* Stores.has(blobs, sha256)).toBe(true)
 
       yield* tamper.age(2 * 60 * 60_000)
       yield* blobs.put(bytes)
       yield* removeOld
-      expect(yield* blobs.has(sha256)).toBe(true)
+      expect(yield* Stores.has(blobs, sha256)).toBe(true)
 
       yield* tamper.age(2 * 60 * 60_000)
       yield* removeOld
-      expect(yield* blobs.has(sha256)).toBe(false)
+      expect(yield* Stores.has(blobs, sha256)).toBe(false)
     }).pipe(Effect.provide(store))
   )
 
@@ -180,6 +180,19 @@ describe.each([
 })
 
 describe.each(Stores.stores)("BlobStore.layerSql on %s", (_, store) => {
+  it.effect("what was just put stays, however late the clock of the server is that put it", () =>
+    Effect.gen(function* () {
+      const blobs = yield* BlobStore.BlobStore
+      for (const time of [0, Date.now() - 2 * 60 * 60_000, Date.now() + 2 * 60 * 60_000]) {
+        yield* TestClock.setTime(time)
+        yield* blobs.put(bytes)
+        yield* TestClock.setTime(Date.now())
+        yield* blobs.remove(sha256, { olderThan: "1 hour" })
+        expect(yield* Stores.has(blobs, sha256)).toBe(true)
+      }
+    }).pipe(Effect.provide(Layer.provideMerge(BlobStore.layerSql, store)))
+  )
+
   it.effect("a put that fails half way leaves nothing", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -191,7 +204,7 @@ describe.each(Stores.stores)("BlobStore.layerSql on %s", (_, store) => {
           BEGIN SELECT RAISE(ABORT, 'full'); END`
       })
       expect(yield* Effect.flip(blobs.put(bytes))).toBeInstanceOf(Database.StoreUnavailable)
-      expect(yield* blobs.has(sha256)).toBe(false)
+      expect(yield* Stores.has(blobs, sha256)).toBe(false)
       expect(yield* sql`SELECT part FROM store_blob_part`).toEqual([])
     }).pipe(Effect.provide(Layer.provideMerge(BlobStore.layerSql, store)))
   )
@@ -357,7 +370,7 @@ describe("BlobStore and a process that is killed", () => {
           }
           // A start after the crash.
           const blobs = yield* Effect.provide(BlobStore.BlobStore, Stores.layerFilesAt(directory))
-          const isThere = yield* blobs.has(sevensDigest)
+          const isThere = yield* Stores.has(blobs, sevensDigest)
           outcomes.add(isThere)
           if (isThere) expect(Buffer.compare(yield* blobs.get(sevensDigest), sevens)).toBe(0)
           yield* blobs.remove(sevensDigest)
@@ -383,7 +396,7 @@ describe("BlobStore and a process that is killed", () => {
         for (let killAt = 1; ; killAt++) {
           const process = yield* Processes.start(program, "postgres", Redacted.value(url), "put", killAt)
           const ending = yield* Processes.ending(process)
-          const isThere = yield* blobs.has(sevensDigest)
+          const isThere = yield* Stores.has(blobs, sevensDigest)
           outcomes.add(isThere)
           if (isThere) expect(Buffer.compare(yield* blobs.get(sevensDigest), sevens)).toBe(0)
           // Its connection may still be about to notice that the process is gone.

@@ -127,6 +127,57 @@ describe("Database.layerPostgres", () => {
     })
   )
 
+  it.scopedLive("a transaction whose statement an operator cancels runs once more, and not ten times", () =>
+    Effect.gen(function* () {
+      const { first, second } = yield* servers
+      let runs = 0
+      const sleeping = yield* first
+        .transaction(
+          Effect.zipRight(
+            Effect.sync(() => runs++),
+            first.sql`SELECT pg_sleep(60), 'cancel me'`
+          )
+        )
+        .pipe(Effect.flip, Effect.fork)
+      const cancelled = new Set<string>()
+      yield* second.sql<{ cancelled: boolean; started: string }>`
+        SELECT pg_cancel_backend(pid) AS cancelled, query_start::text AS started FROM pg_stat_activity
+        WHERE state = 'active' AND query LIKE '%cancel me%' AND pid <> pg_backend_pid()`.pipe(
+        Effect.tap((rows) => {
+          for (const { started } of rows) cancelled.add(started)
+          return Effect.void
+        }),
+        Effect.repeat({ until: () => cancelled.size === 2 })
+      )
+      expect(yield* Fiber.join(sleeping)).toEqual(new Database.StoreUnavailable({ reason: "57014" }))
+      expect(runs).toBe(2)
+    })
+  )
+
+  it.scopedLive("a server that stops within a transaction loses it, and who waits for its turn gets it", () =>
+    Effect.gen(function* () {
+      const { first, second } = yield* servers
+      const begun = yield* Deferred.make<void>()
+      const goOn = yield* Deferred.make<void>()
+      const stopped = yield* first
+        .transaction(
+          first
+            .insert(1)
+            .pipe(
+              Effect.zipRight(Deferred.succeed(begun, undefined)),
+              Effect.zipRight(Deferred.await(goOn)),
+              Effect.zipRight(first.insert(2))
+            )
+        )
+        .pipe(Effect.flip, Effect.fork)
+      yield* Deferred.await(begun)
+      yield* second.transaction(second.insert(3))
+      yield* Deferred.succeed(goOn, undefined)
+      expect(yield* Fiber.join(stopped)).toMatchObject({ _tag: "STORE_UNAVAILABLE" })
+      expect(yield* second.numbers).toEqual([3])
+    })
+  )
+
   it.scopedLive("a transaction that recovers from a failed statement fails: PostgreSQL has undone it", () =>
     Effect.gen(function* () {
       const { first } = yield* servers

@@ -1,16 +1,21 @@
-/** The registry over HTTP on loopback, with a store of its own, as one machine runs it. */
+/** The registry over HTTP on loopback: one server, as a machine runs it, or one of several over a store. */
 import { createServer, type Server } from "node:http"
-import { HttpServer } from "@effect/platform"
+import { FetchHttpClient, HttpApiClient, HttpClient, HttpClientRequest, HttpServer } from "@effect/platform"
 import { NodeHttpServer } from "@effect/platform-node"
 import { Context, Effect, Layer, Logger, Redacted, type Scope } from "effect"
+import * as RegistryClient from "../../src/delivery/RegistryClient.js"
+import * as SkillDelivery from "../../src/delivery/SkillDelivery.js"
 import * as SkillBundle from "../../src/publishing/SkillBundle.js"
 import * as Registry from "../../src/registry/Registry.js"
+import { RegistryHttpApi } from "../../src/registry/RegistryHttpApi.js"
 import type { KeyScope } from "../../src/registry/RegistryModel.js"
 import * as RegistryServer from "../../src/registry/RegistryServer.js"
-import { stores } from "./Stores.js"
+import * as Stores from "./Stores.js"
 import { loose, skillFile, type Tree } from "./Uploads.js"
 
 export interface Options extends RegistryServer.Options {
+  /** An empty libSQL by default. */
+  readonly store?: Stores.Store
   /** Gets the server's log, which is kept nowhere without it. */
   readonly logger?: Logger.Logger<unknown, unknown>
   /** Replaces operations of the real registry, to fail or to wait. */
@@ -32,24 +37,28 @@ export interface HttpRegistry {
 
 export const greeting: Tree = { "greeting/SKILL.md": skillFile(), "greeting/tone.md": "Warm.\n" }
 
-const memory = Layer.unwrapEffect(
-  Effect.map(Effect.fromNullable(stores[0]), ([, store]) => Layer.provide(Registry.layer, store))
-).pipe(Layer.orDie)
-
 /** Stopped with the scope. */
 export const start = ({
   logger = Logger.none,
   override = () => ({}),
+  store = Stores.libsql,
   ...options
 }: Options = {}): Effect.Effect<HttpRegistry, never, Scope.Scope> =>
   Effect.gen(function* () {
     const server = createServer()
-    const overridden = Layer.map(memory, (context) => {
+    const overridden = Layer.map(Layer.provide(Registry.layer, store), (context) => {
       const registry = Context.get(context, Registry.Registry)
-      return Context.make(Registry.Registry, { ...registry, ...override(registry) })
+      const replaced = override(registry)
+      // Memory answers ahead of whatever is replaced.
+      const isReplaced = replaced.authenticate !== undefined || replaced.resolve !== undefined
+      return Context.make(Registry.Registry, {
+        ...registry,
+        ...(isReplaced ? { unsafePoll: () => undefined } : {}),
+        ...replaced
+      })
     })
     const context = yield* Layer.build(
-      RegistryServer.layer(options).pipe(
+      RegistryServer.layer({ node: server, ...options }).pipe(
         Layer.provideMerge(overridden),
         Layer.provideMerge(NodeHttpServer.layer(() => server, { host: "127.0.0.1", port: 0 })),
         Layer.provide(Logger.replace(Logger.defaultLogger, logger))
@@ -85,6 +94,29 @@ export const start = ({
         )
     }
   })
+
+/** The client that is derived from the declaration, as the command line uses it. */
+export const connect = ({ url }: HttpRegistry, key: string) =>
+  HttpApiClient.make(RegistryHttpApi, {
+    baseUrl: url,
+    transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(key))
+  }).pipe(Effect.provide(FetchHttpClient.layer))
+
+/** An agent that asks this server at every acquire. */
+export const deliver = ({ key, url }: Pick<HttpRegistry, "key" | "url">, options: SkillDelivery.Options) =>
+  SkillDelivery.layer({ ...options, freshness: 0 }).pipe(
+    Layer.provide(RegistryClient.layer({ apiUrl: url, apiKey: Redacted.make(key) })),
+    Layer.provide(FetchHttpClient.layer),
+    Layer.build,
+    Effect.map(Context.get(SkillDelivery.SkillDelivery))
+  )
+
+/** The status of an answer of which nothing else matters. */
+export const statusOf = (response: Response): Effect.Effect<number> =>
+  Effect.as(
+    Effect.promise(() => response.arrayBuffer()),
+    response.status
+  )
 
 /** The JSON of an answer, of the shape that the test expects. */
 export const jsonOf = <A>(response: Response): Effect.Effect<A> => Effect.promise(() => response.json() as Promise<A>)

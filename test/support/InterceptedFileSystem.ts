@@ -9,16 +9,21 @@ export type Around = <A, R>(
   effect: Effect.Effect<A, PlatformError, R>
 ) => Effect.Effect<A, PlatformError, R>
 
-/** The failure of a disk that gives up. The path is there to see that it goes no further. */
-export const ioError = (operation: string) =>
+const failure = (code: string, text: string) => (operation: string) =>
   new SystemError({
     module: "FileSystem",
     method: operation,
     reason: "Unknown",
     pathOrDescriptor: "/secret/path",
-    description: "EIO: i/o error, '/secret/path'",
-    cause: Object.assign(new Error("EIO: i/o error, '/secret/path'"), { code: "EIO" })
+    description: `${code}: ${text}, '/secret/path'`,
+    cause: Object.assign(new Error(`${code}: ${text}, '/secret/path'`), { code })
   })
+
+/** The failure of a disk that gives up. The path is there to see that it goes no further. */
+export const ioError = failure("EIO", "i/o error")
+
+/** The failure of a disk that is full. */
+export const noSpace = failure("ENOSPC", "no space left on device")
 
 const interceptFile = (file: FileSystem.File, around: Around): FileSystem.File => ({
   [FileSystem.FileTypeId]: FileSystem.FileTypeId,

@@ -51,7 +51,6 @@ const layerBlobs = (before: Before) =>
       return {
         put: (bytes) => Effect.zipRight(guard("put"), blobs.put(bytes)),
         get: (sha256) => Effect.zipRight(guard("get"), blobs.get(sha256)),
-        has: (sha256) => Effect.zipRight(guard("has"), blobs.has(sha256)),
         remove: (sha256, options) => Effect.zipRight(guard("remove"), blobs.remove(sha256, options)),
         list: Stream.unwrap(Effect.as(guard("list"), blobs.list))
       }

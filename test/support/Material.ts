@@ -16,7 +16,10 @@ export const skill = (
   return { skillId: name, name, version: MaterialSkill.contentVersion(material), files: material, ...rest }
 }
 
-/** Everything below a directory by its path: a file's text, a link's target behind `->`, `/` for an empty directory. */
+/**
+ * Everything below a directory by its path: a file's text, a link's target behind `->`, `/` for an empty directory; but for
+ * the one that a materialization removes others with.
+ */
 export const contents = (directory: string): Record<string, string> => {
   const found: Record<string, string> = {}
   const walk = (at: string, prefix: string) => {
@@ -31,7 +34,8 @@ export const contents = (directory: string): Record<string, string> => {
     }
   }
   walk(directory, "")
-  return found
+  const { ".materialized.empty/": _, ...rest } = found
+  return rest
 }
 
 /** The marker that names these versions. */

@@ -83,13 +83,9 @@ export const assertWhole = (directory: string, at: string): Readonly<Record<stri
   return state
 }
 
-/**
- * Asserts that the directory holds the second set, with its marker, and nothing that a pass left. A lock may be there: who
- * has nothing to do needs none, and leaves a stale one to whoever has.
- */
+/** Asserts that the directory holds the second set, with its marker, and nothing that a pass left. */
 export const assertSettled = (directory: string, at: string) => {
-  const { ".materialized.lock": _, ...found } = contents(directory)
-  assert.deepStrictEqual(found, { ...laidOut(after), ...foreign }, at)
+  assert.deepStrictEqual(contents(directory), { ...laidOut(after), ...foreign }, at)
 }
 
 /** A pass for the second set on a file system on which every operation goes through `around`. */

@@ -1,6 +1,6 @@
 /**
- * A process that lays out one of two sets of skills: `directory`, `before` or `after`, and the number of the operation that
- * writes during which it kills itself.
+ * A process that lays out one of two sets of skills: `directory`, `before` or `after`, the number of the operation that
+ * writes during which it kills itself, and the user that it is to be.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
@@ -11,7 +11,14 @@ import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
 import { killAt } from "./KillAt.js"
 import { after, before, reads } from "./MaterialSets.js"
 
-const [directory = "", set = "after", at = "0"] = process.argv.slice(2)
+const [directory = "", set = "after", at = "0", user] = process.argv.slice(2)
+
+// By now everything is loaded: the user may read none of it.
+if (user !== undefined) {
+  process.setgroups?.([])
+  process.setgid?.(Number(user))
+  process.setuid?.(Number(user))
+}
 
 const counted = killAt(Number(at))
 

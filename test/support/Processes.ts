@@ -28,6 +28,10 @@ export const bundled = Effect.fnUntraced(function* (name: string, packages: "bun
       platform: "node",
       format: "esm",
       conditions: ["effect-agent-contracts-source"],
+      // For packages that are no ES modules and ask for modules of Node.
+      banner: {
+        js: `import{createRequire as $createRequire}from"node:module";const require=$createRequire(import.meta.url);`
+      },
       logLevel: "error"
     })
   )

@@ -1,9 +1,10 @@
 /**
  * Another process on a store: `files`, `libsql` or `postgres`, where it lies, what it does, and optionally the number of
- * the file-system or database call during which it kills itself.
+ * the file-system or database call during which it kills itself. What more there is are a container and ids of skills.
  *
  * `hold` says `ready` and goes on. `put` puts 2,500,000 sevens. `insert` inserts 1, 2 and 3 into `numbers` in one
- * transaction. `race` inserts 1 to 300 into `numbers`, each for itself and over a connection that owns nothing.
+ * transaction. `race` inserts 1 to 300 into `numbers`, each for itself and over a connection that owns nothing. `publish` is a
+ * registry that publishes the first versions of the skills in the container, one by one, each over the latest revision.
  */
 import { join } from "node:path"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -12,12 +13,13 @@ import * as NodePath from "@effect/platform-node/NodePath"
 import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { Console, Effect, Layer, Redacted } from "effect"
+import { layer as layerRegistry, Registry } from "../../src/registry/Registry.js"
 import * as BlobStore from "../../src/store/BlobStore.js"
 import * as Database from "../../src/store/Database.js"
 import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
 import { killAt } from "./KillAt.js"
 
-const [kind = "", place = "", action = "", at = "0"] = process.argv.slice(2)
+const [kind = "", place = "", action = "", at = "0", containerId = "", ...skillIds] = process.argv.slice(2)
 
 /** Nothing is counted before the action itself: what it needs to start is not of it. */
 let counted = killAt(0)
@@ -57,6 +59,14 @@ const blobs =
     ? Layer.provide(BlobStore.layerFiles({ directory: place }), files)
     : Layer.provide(BlobStore.layerSql, database)
 
+const registry = Layer.provide(
+  layerRegistry,
+  Layer.merge(
+    database,
+    kind === "postgres" ? blobs : Layer.provide(BlobStore.layerFiles({ directory: join(place, "blobs") }), files)
+  )
+)
+
 const counting = Effect.sync(() => {
   counted = killAt(Number(at))
 })
@@ -73,6 +83,17 @@ const actions: Record<string, Effect.Effect<unknown, unknown>> = {
     yield* counting
     yield* Database.transaction(Effect.forEach([1, 2, 3], (value) => sql`INSERT INTO numbers ${sql.insert({ value })}`))
   }).pipe(Effect.provide(database)),
+  publish: Effect.gen(function* () {
+    const { getContainer, publish } = yield* Registry
+    yield* counting
+    for (const skillId of skillIds) {
+      yield* Effect.gen(function* () {
+        const { latest } = yield* getContainer(containerId)
+        const skills = [...(latest?.skills ?? []), { skillId, version: "1" }]
+        yield* publish({ containerId, base: latest?.revision ?? null, skills })
+      }).pipe(Effect.retry({ while: ({ _tag }) => _tag === "BASE_MISMATCH" }))
+    }
+  }).pipe(Effect.provide(registry)),
   race: Effect.promise(async () => {
     const { createClient } = await import("@libsql/client/sqlite3")
     const client = createClient({ url: `file://${join(place, "registry.db")}`, concurrency: 1, timeout: 60_000 })

@@ -58,10 +58,22 @@ export const emptyDirectory = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.m
   Effect.orDie
 )
 
-type Store = Layer.Layer<SqlClient | BlobStore.BlobStore>
+export type Store = Layer.Layer<SqlClient | BlobStore.BlobStore>
 
-/** Both stores, each empty whenever it is built, and gone with its scope. Tests of what is stored run on each of them. */
+/** Whether a blob is there; a damaged one is a failure. */
+export const has = ({ get }: BlobStore.BlobStoreService, sha256: string) =>
+  get(sha256).pipe(
+    Effect.as(true),
+    Effect.catchTag("BLOB_NOT_FOUND", () => Effect.succeed(false))
+  )
+
+/** Empty whenever it is built, and gone with its scope. */
+export const libsql: Store = Layer.unwrapScoped(Effect.map(emptyDirectory, layerLibsqlAt)).pipe(Layer.orDie)
+
+const postgres: Store = Layer.unwrapScoped(Effect.map(emptyPostgres, layerPostgresAt)).pipe(Layer.orDie)
+
+/** Both stores, empty like the first. Tests of what is stored run on each of them. */
 export const stores: ReadonlyArray<readonly [name: string, store: Store]> = [
-  ["libSQL", Layer.unwrapScoped(Effect.map(emptyDirectory, layerLibsqlAt)).pipe(Layer.orDie)],
-  ["PostgreSQL", Layer.unwrapScoped(Effect.map(emptyPostgres, layerPostgresAt)).pipe(Layer.orDie)]
+  ["libSQL", libsql],
+  ["PostgreSQL", postgres]
 ]

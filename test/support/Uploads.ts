@@ -45,6 +45,6 @@ export const verdict = <E, R>(bundle: Effect.Effect<SkillBundle.SkillBundle, Inv
 export const verdictOf = (tree: Tree, options?: SkillBundle.BundleOptions) =>
   verdict(SkillBundle.fromFiles(loose(tree), options))
 
-/** The warnings of a bundle as `file: rule`. */
-export const warningsOf = ({ warnings }: SkillBundle.SkillBundle): ReadonlyArray<string> =>
+/** The warnings of a bundle, or of an upload that is none, as `file: rule`. */
+export const warningsOf = ({ warnings }: Pick<SkillBundle.SkillBundle, "warnings">): ReadonlyArray<string> =>
   warnings.map(({ file, rule }) => (file === undefined ? rule : `${file}: ${rule}`))

@@ -1,50 +1,34 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { request } from "node:http"
 import { createServer } from "node:net"
-import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as CommandLine from "../../support/CommandLine.js"
 import * as EmbeddedPostgres from "../../support/EmbeddedPostgres.js"
 import { execute } from "../../support/Program.js"
+import {
+  command,
+  interrupting,
+  listen,
+  serve,
+  setOf,
+  stop,
+  temporary,
+  timeout,
+  writeSkill
+} from "../../support/ServedRegistry.js"
 import { skillFile } from "../../support/Uploads.js"
-
-/** Every test starts several processes, which take seconds each on a machine under load. */
-const timeout = 240_000
-
-const temporary = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(join(tmpdir(), "agent-contracts-registry-"))),
-  (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
-)
-
-/** A skill on disk. */
-const writeSkill = (directory: string, name: string, text = "") => {
-  const skill = join(directory, name)
-  mkdirSync(skill, { recursive: true })
-  writeFileSync(join(skill, "SKILL.md"), `${skillFile(name)}${text}`)
-  return skill
-}
-
-const serve = Effect.fnUntraced(function* (
-  args: ReadonlyArray<string>,
-  variables: Readonly<Record<string, string>> = {}
-) {
-  const served = yield* CommandLine.start(["registry", "serve", "--json", "--port", "0", ...args], variables)
-  const started: { readonly url: string; readonly adminKeyFile?: string } = JSON.parse(yield* served.line)
-  return { ...served, ...started }
-})
-
-/** A command about a registry with the key of this file: what it printed as JSON. */
-const command = (url: string, keyFile: string) =>
-  Effect.fnUntraced(function* (...args: ReadonlyArray<string>) {
-    const ended = yield* CommandLine.run([...args, "--json", "--api-url", url, "--key-file", keyFile])
-    expect({ code: ended.code, stderr: ended.stderr }, args.join(" ")).toEqual({ code: 0, stderr: "" })
-    return JSON.parse(ended.stdout)
-  })
-
-const stop = (served: Effect.Effect.Success<ReturnType<typeof CommandLine.start>>, signal: NodeJS.Signals) =>
-  Effect.zipRight(served.signal(signal), served.ended)
 
 describe("registry serve", () => {
   it.scopedLive(
@@ -57,7 +41,7 @@ describe("registry serve", () => {
         expect(first.adminKeyFile).toBe(keyFile)
         expect(statSync(keyFile).mode & 0o777).toBe(0o600)
         const key = readFileSync(keyFile, "utf8")
-        expect(key).toMatch(/^ask_\w+\n$/)
+        expect(key).toMatch(/^ask_[\w-]+\n$/)
         expect((yield* command(first.url, keyFile)("registry", "key", "list")).keys).toMatchObject([
           { name: "admin", scope: "admin", revokedAt: null }
         ])
@@ -67,7 +51,7 @@ describe("registry serve", () => {
         expect(log).not.toContain(key.trim())
 
         const second = yield* serve(["--data", data])
-        expect(second).not.toHaveProperty("adminKeyFile")
+        expect(second.adminKeyFile).toBe(keyFile)
         expect(readFileSync(keyFile, "utf8")).toBe(key)
         yield* command(second.url, keyFile)("registry", "key", "list")
         expect(yield* stop(second, "SIGTERM")).toBe(143)
@@ -146,6 +130,126 @@ describe("registry serve", () => {
         expect(status).toBe(200)
         expect(JSON.parse(text)).toMatchObject({ type: "skill", name: "greeting" })
         expect(yield* served.ended).toBe(143)
+      }),
+    timeout
+  )
+
+  it.scopedLive.each([
+    ["SIGTERM", "SIGTERM"],
+    ["SIGINT", "SIGTERM"],
+    ["SIGTERM", "SIGINT"]
+  ] as const)(
+    "waits after %s for a request that does not end, and ends at once on %s",
+    ([first, second]) =>
+      Effect.gen(function* () {
+        const data = join(yield* temporary, "data")
+        const served = yield* serve(["--data", data])
+        const upload = request(`${served.url}/v1/skills`, {
+          method: "POST",
+          headers: {
+            "x-api-key": readFileSync(join(data, "admin-key"), "utf8").trim(),
+            "content-type": "multipart/form-data; boundary=boundary",
+            expect: "100-continue"
+          }
+        })
+        upload.on("error", () => {})
+        // Said when the request has been handed to the server; its body never comes.
+        yield* Effect.promise(() => new Promise((resolve) => upload.once("continue", resolve)))
+        yield* served.signal(first)
+        yield* Effect.promise(() => fetch(`${served.url}/health`)).pipe(
+          Effect.repeat({ until: ({ status }) => status === 503 })
+        )
+        // No exit code: it ended by the signal, for which a shell says 143 or 130.
+        expect(yield* stop(served, second)).toBe(null)
+        upload.destroy()
+        // Nothing is left that would keep the next one from starting.
+        yield* serve(["--data", data])
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "says in one line what is wrong with its directory, and keeps no key that it could not write",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporary
+        writeFileSync(join(directory, "file"), "")
+        const refused = (data: string) => CommandLine.run(["registry", "serve", "--port", "0", "--data", data])
+        const under = yield* refused(join(directory, "file", "data"))
+        expect(under).toMatchObject({ code: 2, stdout: "" })
+        expect(under.stderr).toMatch(/^agent-contracts: --data: cannot use \S+data: ENOTDIR: not a directory\n$/)
+        const file = yield* refused(join(directory, "file"))
+        expect(file).toMatchObject({ code: 2, stdout: "" })
+        expect(file.stderr).toMatch(/^agent-contracts: --data: cannot use \S+file: is no directory\n$/)
+
+        const data = join(directory, "data")
+        mkdirSync(join(data, "admin-key"), { recursive: true })
+        expect(yield* refused(data)).toEqual({
+          code: 1,
+          stdout: "",
+          stderr: `agent-contracts: ADMIN_KEY_NOT_WRITTEN: The admin key of the first start cannot be written to ${JSON.stringify(join(data, "admin-key"))}: EISDIR.\n`
+        })
+        expect(readdirSync(data).filter((name) => name.includes("tmp"))).toEqual([])
+
+        rmSync(join(data, "admin-key"), { recursive: true })
+        const { adminKeyFile = "", url } = yield* serve(["--data", data])
+        const { keys } = yield* command(url, adminKeyFile)("registry", "key", "list")
+        expect(keys).toHaveLength(1)
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "warns of a directory that others can write to, and of an admin key that they can read",
+    () =>
+      Effect.gen(function* () {
+        const data = join(yield* temporary, "data")
+        const warnings = Effect.fnUntraced(function* ({ problems }: { readonly problems: Effect.Effect<string> }) {
+          const lines = (yield* problems).trim().split("\n")
+          return lines.map((line) => JSON.parse(line)).filter(({ logLevel }) => logLevel === "WARN")
+        })
+        const first = yield* serve(["--data", data])
+        expect(yield* warnings(first)).toEqual([])
+        yield* stop(first, "SIGTERM")
+        chmodSync(data, 0o777)
+        chmodSync(join(data, "admin-key"), 0o644)
+        expect(yield* warnings(yield* serve(["--data", data]))).toMatchObject([
+          { logLevel: "WARN", message: expect.stringContaining("data directory"), annotations: { directory: data } },
+          {
+            logLevel: "WARN",
+            message: expect.stringContaining("admin key"),
+            annotations: { file: join(data, "admin-key") }
+          }
+        ])
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "starts no registry of its own when the URL of the shared database is empty",
+    () =>
+      Effect.gen(function* () {
+        const data = join(yield* temporary, "data")
+        const ended = yield* CommandLine.run(["registry", "serve", "--port", "0", "--data", data], {
+          AGENT_CONTRACTS_DATABASE_URL: ""
+        })
+        expect(ended).toEqual({
+          code: 2,
+          stdout: "",
+          stderr: "agent-contracts: AGENT_CONTRACTS_DATABASE_URL must begin with postgres://, or not be set at all\n"
+        })
+        expect(existsSync(data)).toBe(false)
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "prints a URL that can be used also of an IPv6 address",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* serve(["--host", "::1", "--data", join(yield* temporary, "data")])
+        expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+        expect((yield* Effect.promise(() => fetch(`${url}/health`))).status).toBe(200)
       }),
     timeout
   )
@@ -237,9 +341,7 @@ describe("a running registry", () => {
         const third = yield* ci("skills", "publish", join(directory, "farewell"), "--container", "team/é")
 
         const { revisions } = yield* ci("registry", "revisions", "team/é")
-        const set = (revision: { readonly skills: ReadonlyArray<{ name: string; version: string }> }) =>
-          revision.skills.map(({ name, version }) => `${name}@${version}`)
-        expect(revisions.map(set)).toEqual([["farewell@1", "greeting@2"], ["greeting@2"], ["greeting@1"], []])
+        expect(revisions.map(setOf)).toEqual([["farewell@1", "greeting@2"], ["greeting@2"], ["greeting@1"], []])
         yield* ci("registry", "revoke", "team/é", third.revision)
         const { containers } = yield* ci("registry", "container", "list")
         expect(containers).toMatchObject([{ id: "team/é", latest: { revision: second.revision } }])
@@ -288,6 +390,135 @@ describe("a running registry", () => {
   )
 
   it.scopedLive(
+    "publishes and takes out over what somebody else published in between",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporary
+        const { adminKeyFile = "", url } = yield* serve(["--data", join(directory, "data")])
+        const admin = command(url, adminKeyFile)
+        const publish = (name: string, text = "") =>
+          admin("skills", "publish", writeSkill(directory, name, text), "--container", "team", "--create")
+        yield* publish("greeting")
+
+        const publishing = yield* interrupting(url, publish("other"))
+        const farewell = writeSkill(directory, "farewell")
+        const published = yield* command(publishing.url, adminKeyFile)(
+          "skills",
+          "publish",
+          farewell,
+          "--container",
+          "team"
+        )
+        expect(published).toMatchObject({ version: "1", isNewVersion: true, isNewRevision: true })
+        expect(publishing.statuses).toEqual([412, 200])
+
+        const takingOut = yield* interrupting(url, publish("greeting", "Twice.\n"))
+        const takenOut = yield* command(takingOut.url, adminKeyFile)(
+          "skills",
+          "unpublish",
+          "greeting",
+          "--container",
+          "team"
+        )
+        expect(takenOut).toMatchObject({ skill: { name: "greeting" }, version: "2" })
+        expect(takingOut.statuses).toEqual([412, 200])
+
+        const { revisions } = yield* admin("registry", "revisions", "team")
+        expect(revisions.slice(0, 4).map(setOf)).toEqual([
+          ["farewell@1", "other@1"],
+          ["farewell@1", "greeting@2", "other@1"],
+          ["farewell@1", "greeting@1", "other@1"],
+          ["greeting@1", "other@1"]
+        ])
+        expect(revisions[0].revision).toBe(takenOut.revision)
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "takes a skill out of a container and keeps it, and says of one that is not in it that it is not",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporary
+        const { adminKeyFile = "", url } = yield* serve(["--data", join(directory, "data")])
+        const admin = command(url, adminKeyFile)
+        const skill = writeSkill(directory, "greeting")
+        const publish = admin("skills", "publish", skill, "--container", "team", "--create")
+        const published = yield* publish
+        const unpublish = ["skills", "unpublish", "greeting", "--container", "team"]
+        const takenOut = yield* admin(...unpublish)
+        expect(takenOut).toEqual({
+          skill: published.skill,
+          version: "1",
+          container: "team",
+          revision: expect.stringMatching(/^[0-9a-f]{64}$/)
+        })
+        const latest = Effect.map(admin("registry", "container", "list"), ({ containers }) => containers[0].latest)
+        expect(yield* latest).toMatchObject({ revision: takenOut.revision, skills: [] })
+
+        const connection = ["--api-url", url, "--key-file", adminKeyFile]
+        expect(yield* CommandLine.run([...unpublish, ...connection])).toEqual({
+          code: 1,
+          stdout: "",
+          stderr: 'agent-contracts: SKILL_NOT_PUBLISHED: The latest revision of "team" has no skill "greeting".\n'
+        })
+        expect(yield* latest).toMatchObject({ revision: takenOut.revision })
+
+        const again = yield* admin("skills", "publish", skill, "--container", "team", "--skill", published.skill.id)
+        expect(again).toMatchObject({ skill: published.skill, version: "1", isNewVersion: false, isNewRevision: true })
+        const ended = yield* CommandLine.run([...unpublish, ...connection])
+        expect(ended).toEqual({
+          code: 0,
+          stdout: [
+            `skill      "greeting" ${published.skill.id} (taken out)`,
+            "version    1",
+            'container  "team"',
+            `revision   ${takenOut.revision}`,
+            ""
+          ].join("\n"),
+          stderr: ""
+        })
+      }),
+    timeout
+  )
+
+  it.scopedLive(
+    "delivers a disabled container to nobody until it is enabled, which an administrator alone does",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporary
+        const { adminKeyFile = "", url } = yield* serve(["--data", join(directory, "data")])
+        const admin = command(url, adminKeyFile)
+        const skill = writeSkill(directory, "greeting")
+        const { revision } = yield* admin("skills", "publish", skill, "--container", "team/é", "--create")
+        const { key } = yield* admin("registry", "key", "create", "--name", "ci", "--scope", "publish")
+        const variables = { INTELLIGENCE_API_URL: url, CPK_INTELLIGENCE_API_KEY: key }
+        const acquire = CommandLine.run(["skills", "acquire", "--container", "team/é"], variables)
+        expect((yield* acquire).code).toBe(0)
+
+        const denied = yield* CommandLine.run(["registry", "container", "disable", "team/é"], variables)
+        expect(denied).toMatchObject({ code: 1, stdout: "" })
+        expect(denied.stderr).toMatch(/^agent-contracts: AUTHORIZATION_FAILED: .*delivery switch\.\n$/)
+
+        expect(yield* admin("registry", "container", "disable", "team/é")).toMatchObject({
+          id: "team/é",
+          enabled: false,
+          latest: { revision }
+        })
+        const refused = yield* acquire
+        expect(refused.code).toBe(1)
+        expect(refused.stderr).toContain("DELIVERY_DISABLED")
+
+        const enable = (id: string) =>
+          CommandLine.run(["registry", "container", "enable", id, "--api-url", url, "--key-file", adminKeyFile])
+        expect(yield* enable("none")).toMatchObject({ code: 1, stderr: expect.stringContaining("CONTAINER_NOT_FOUND") })
+        expect(yield* enable("team/é")).toEqual({ code: 0, stdout: `"team/é"  revision ${revision}\n`, stderr: "" })
+        expect((yield* acquire).code).toBe(0)
+      }),
+    timeout
+  )
+
+  it.scopedLive(
     "refuses with a code and exit 1, and is asked nothing about a skill that is none",
     () =>
       Effect.gen(function* () {
@@ -298,6 +529,7 @@ describe("a running registry", () => {
           CommandLine.run([...args, "--api-url", url, "--key-file", adminKeyFile])
         const codes = [
           [["skills", "publish", skill, "--container", "none"], "CONTAINER_NOT_FOUND"],
+          [["skills", "unpublish", "greeting", "--container", "none"], "CONTAINER_NOT_FOUND"],
           [["registry", "revisions", "none"], "CONTAINER_NOT_FOUND"],
           [["registry", "key", "revoke", "none"], "KEY_NOT_FOUND"],
           [["registry", "key", "create", "--name", " "], "INVALID_VALUE"]
@@ -335,14 +567,35 @@ describe("a running registry", () => {
     () =>
       Effect.gen(function* () {
         const usage = [
-          [["registry", "key", "list"], "INTELLIGENCE_API_URL"],
-          [["registry", "key", "list", "--api-url", "http://127.0.0.1:1"], "CPK_INTELLIGENCE_API_KEY"],
+          [
+            ["registry", "key", "list"],
+            ": INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url; set CPK_INTELLIGENCE_API_KEY or give --key-file\n"
+          ],
+          [
+            ["registry", "key", "list", "--api-url", "http://127.0.0.1:1"],
+            ": INVALID_CONFIG: set CPK_INTELLIGENCE_API_KEY or give --key-file\n"
+          ],
+          [
+            ["skills", "unpublish", "greeting", "--container", "team", "--key-file", "none"],
+            ": INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url; --key-file: cannot read none: ENOENT"
+          ],
           [["registry", "key", "list", "--api-url", "ftp://x", "--key-file", "package.json"], "--api-url: "],
           [["registry", "key", "list", "--api-url", "http://x", "--key-file", "package.json"], "--key-file: "],
           [["registry", "key", "create", "--name", "n", "--scope", "all"], "--scope"],
           [["registry", "revisions", ".."], "container id"],
+          [["registry", "container", "disable", ".."], "container id"],
+          [["skills", "unpublish", "greeting", "--container", ".."], "container id"],
           [["registry", "revoke", "team"], "<revision> is missing"],
-          [["registry", "serve", "--port", "65536"], "--port"]
+          [["registry", "serve", "--port", "65536"], "--port"],
+          [
+            ["registry", "serve", "--database-url", "mysql://word@db"],
+            ": --database-url must begin with postgres://\n"
+          ],
+          [["skills", "verify", "package.json/a"], "cannot use package.json/a: ENOTDIR"],
+          [
+            ["registry", "key", "list", "--api-url", "http://x", "--key-file", "package.json/a"],
+            "--key-file: cannot read package.json/a: ENOTDIR"
+          ]
         ] as const
         for (const [args, text] of usage) {
           const ended = yield* CommandLine.run(args)
@@ -364,15 +617,7 @@ describe("a running registry", () => {
             socket.end("HTTP/1.1 302 Found\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n")
           })
         )
-        const port = yield* Effect.acquireRelease(
-          Effect.async<number>((resume) => {
-            server.listen(0, "127.0.0.1", () => {
-              const address = server.address()
-              resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0))
-            })
-          }),
-          () => Effect.sync(() => server.close())
-        )
+        const port = yield* listen(server)
         const list = (url: string) =>
           CommandLine.run(["registry", "key", "list", "--api-url", url], { CPK_INTELLIGENCE_API_KEY: "key" })
         const redirected = yield* list(`http://127.0.0.1:${port}`)

@@ -28,7 +28,7 @@ const write = (name: string, tree: Uploads.Tree) => {
 
 const check = (...args: ReadonlyArray<string>) => CommandLine.run(["skills", "check", ...args])
 
-const bad = { "bad/SKILL.md": "---\nname: bad\n---\n", "bad/.DS_Store": "" }
+const bad = { "bad/SKILL.md": "---\nname: bad\n---\n" }
 
 describe("good skills", () => {
   it.live("a directory, an archive, and both at once", () =>
@@ -125,7 +125,7 @@ describe("bad skills exit with 1, and every problem is a line with its file and 
 
   it.live("of files, as they were named", () =>
     Effect.gen(function* () {
-      const root = write("bad-files", bad)
+      const root = write("bad-files", { ...bad, "bad/.DS_Store": "" })
       const [skillFile, other] = [join(root, "bad/SKILL.md"), join(root, "bad/.DS_Store")]
       expect((yield* check(skillFile, other)).stdout).toContain(
         `${skillFile}: has no description in its frontmatter [description-missing]\n`
@@ -181,8 +181,22 @@ describe("bad skills exit with 1, and every problem is a line with its file and 
       expect(ended.code).toBe(1)
       // The escaped name is none of a file on disk.
       expect(ended.stdout).toMatch(
-        /greeting: greeting\/a\\u\{1\}b\.md: .*\[delivery-path\]\n.*\ninvalid .* \(3 files, 1 problem, 1 warning\)/
+        /greeting: greeting\/a\\u\{1\}b\.md: .*\[delivery-path\]\n.*\ninvalid .* \(1 problem, 1 warning\)/
       )
+    })
+  )
+
+  it.live("all of them at once, whoever they are a problem of", () =>
+    Effect.gen(function* () {
+      const skill = join(write("both-rules", { ...bad, "bad/.DS_Store": "", "bad/a\u0001b.md": "" }), "bad")
+      expect((yield* check(skill)).stdout.split("\n")).toEqual([
+        expect.stringContaining("[description-missing]"),
+        expect.stringContaining("[delivery-path]"),
+        expect.stringContaining("[ignored-member]"),
+        expect.stringContaining("[windows-name]"),
+        expect.stringMatching(/^invalid .* \(2 problems, 2 warnings\)$/),
+        ""
+      ])
     })
   )
 
@@ -282,6 +296,66 @@ describe("--sarif", () => {
       }).pipe(Effect.scoped)
   )
 
+  it.live("keeps the rules of SARIF 2.1.0, whatever the members of an archive are called", () =>
+    Effect.gen(function* () {
+      const link = "[see {0}](https://example.org/x)"
+      const root = write("sarif-hostile", {
+        "a.zip": Uploads.zip({
+          "greeting/SKILL.md": Uploads.skillFile("greeting", "description:"),
+          [`greeting/${link}.md`]: "",
+          [`greeting/${link}\\.md`]: "",
+          [`greeting/[ok] {1}\u0001/${link}.md`]: ""
+        }),
+        [`${link}/x`]: ""
+      })
+      const ended = yield* check(join(root, "a.zip"), join(root, link), "--sarif")
+      const { $schema, runs, version } = JSON.parse(ended.stdout)
+      expect([$schema, version]).toEqual(["https://json.schemastore.org/sarif-2.1.0.json", "2.1.0"])
+      expect(runs).toHaveLength(1)
+      const [{ results, tool }] = runs
+      const { rules } = tool.driver
+      // Each reporting descriptor is there once (3.19.23).
+      expect(new Set(rules.map(({ id }: { readonly id: string }) => id)).size).toBe(rules.length)
+      const texts: Array<string> = rules.map(({ shortDescription }: typeof rules) => shortDescription.text)
+      expect(results.length).toBeGreaterThan(4)
+      for (const { level, locations, message, ruleId, ruleIndex } of results) {
+        // 3.27.5 to 3.27.7 and 3.27.10.
+        expect(rules[ruleIndex].id).toBe(ruleId)
+        expect(["error", "warning"]).toContain(level)
+        texts.push(message.text)
+        expect(locations).toHaveLength(1)
+        const { artifactLocation, region } = locations[0].physicalLocation
+        // A region has a line, from 1 on (3.30.5); a URI is valid (3.4.3), and a relative one has what it is relative to (3.4.4).
+        expect(region.startLine).toBeGreaterThan(0)
+        expect(artifactLocation.uri).toMatch(/^(?:[\w.!~*'()/:-]|%[0-9A-F]{2})+$/)
+        expect(artifactLocation.uri.startsWith("file:///") || "uriBaseId" in artifactLocation).toBe(true)
+      }
+      for (const text of texts) {
+        // No placeholder without its argument (3.11.5), and no link (3.11.6).
+        expect(text).toMatch(/^(?:[^{}]|\{\{|\}\})+$/)
+        expect(text).not.toContain("](")
+      }
+      expect(texts.join("\n")).toContain(
+        "greeting/[see {{0}}]\\u{{28}}https://example.org/x).md: the path has an empty"
+      )
+    })
+  )
+
+  it.live("shows a file whose name is cut off where it is shown at the skill's SKILL.md", () =>
+    Effect.gen(function* () {
+      const name = `greeting/${"x".repeat(187)}`
+      const root = write("sarif-cut", { ...Uploads.greeting, [`${name}\u0001.md`]: "" })
+      const { runs } = JSON.parse((yield* check(join(root, "greeting"), "--sarif")).stdout)
+      expect(runs[0].results).toHaveLength(2)
+      for (const { locations, message } of runs[0].results) {
+        expect(message.text.startsWith(`${name}: `)).toBe(true)
+        expect(locations[0].physicalLocation.artifactLocation.uri).toBe(
+          pathToFileURL(join(root, "greeting/SKILL.md")).href
+        )
+      }
+    })
+  )
+
   it.live("of good skills has no results", () =>
     Effect.gen(function* () {
       const ended = yield* check(join(write("sarif-good", Uploads.greeting), "greeting"), "--sarif")
@@ -306,6 +380,29 @@ describe("a check that is used wrongly exits with 2 and prints no result", () =>
     ["a policy that is none", ["src", "--policy", "ours"], "--policy takes seed or agent-skills"],
     ["two formats", ["src", "--json", "--sarif"], "--json or --sarif"]
   ]
+  it.live("an archive beside another skill, and the files of two skills: it says how to give several", () =>
+    Effect.gen(function* () {
+      const root = write("several", {
+        "a/SKILL.md": Uploads.skillFile("a"),
+        "a/examples/SKILL.md": "",
+        "a/data.zip": "",
+        "b/SKILL.md": Uploads.skillFile("b"),
+        "b.zip": "not an archive"
+      })
+      const at = (...paths: ReadonlyArray<string>) => paths.map((path) => join(root, path))
+      for (const paths of [
+        at("b.zip", "a/SKILL.md"),
+        at("a/SKILL.md", "b.zip"),
+        at("a/SKILL.md", "a/data.zip", "b/SKILL.md")
+      ]) {
+        const ended = yield* check(...paths)
+        expect(ended).toMatchObject({ code: 2, stdout: "" })
+        expect(ended.stderr).toMatch(/: give several skills as directories or archives: \S+ is not in \S+\n$/)
+      }
+      expect((yield* check(...at("a/examples/SKILL.md", "a/data.zip", "a/SKILL.md"))).code).toBe(0)
+    })
+  )
+
   for (const [name, args, says] of cases) {
     it.live(name, () =>
       Effect.gen(function* () {

@@ -75,6 +75,7 @@ describe("packs", () => {
           },
           { path: "references/tone.md", size: 13, sha256: expect.any(String) }
         ],
+        problems: [],
         warnings: []
       })
     })
@@ -97,12 +98,18 @@ describe("packs", () => {
     })
   )
 
-  it.live("what no container could deliver, and says so", () =>
+  it.live("what no container could deliver, and says so as a problem, not as a warning", () =>
     Effect.gen(function* () {
       const directory = write("undeliverable", { ...Uploads.greeting, "greeting/a\u0001b.md": "" })
-      const ended = yield* pack(join(directory, "greeting"), "-o", join(directory, "out.zip"))
+      const ended = yield* pack(join(directory, "greeting"), "-o", join(directory, "out.zip"), "--json")
       expect(ended.code).toBe(0)
-      expect(ended.stderr).toMatch(/: warning: .*\[delivery-path\]\n/)
+      const [problem, warning] = ended.stderr.split("\n")
+      expect(problem).toMatch(/^agent-contracts: [^\n]+: a path with [^\n]+ is not delivered \[delivery-path\]$/)
+      expect(warning).toMatch(/: warning: [^\n]+ \[windows-name\]$/)
+      expect(JSON.parse(ended.stdout)).toMatchObject({
+        problems: [{ rule: "delivery-path" }],
+        warnings: [{ rule: "windows-name" }]
+      })
     })
   )
 })

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it } from "@effect/vitest"
@@ -8,6 +8,7 @@ import * as RegistryApi from "../../../src/delivery/RegistryApi.js"
 import * as CommandLine from "../../support/CommandLine.js"
 import * as LoopbackRegistry from "../../support/LoopbackRegistry.js"
 import * as Material from "../../support/Material.js"
+import * as Program from "../../support/Program.js"
 import * as Skills from "../../support/Skills.js"
 
 const key = "key-that-nobody-must-see"
@@ -35,6 +36,15 @@ const sync = Effect.fnUntraced(function* (directory: string, ...args: ReadonlyAr
   expect(`${ended.stdout}${ended.stderr}`).not.toContain(key)
   expect(ended.stderr).not.toContain("    at ")
   return ended
+})
+
+/** The same in another working directory. */
+const syncIn = Effect.fnUntraced(function* (working: string, ...args: ReadonlyArray<string>) {
+  const command = [process.execPath, CommandLine.bundle, "skills", "sync", "--container", "team", ...args]
+  return yield* Program.execute("env", ["-C", working, ...command], {
+    PATH: process.env["PATH"] ?? "",
+    ...(yield* settings)
+  })
 })
 
 const enqueue = (...handlers: ReadonlyArray<LoopbackRegistry.Handler>) =>
@@ -137,6 +147,62 @@ describe("a sync", () => {
         status: { revision: "r1" }
       })
       expect(Material.contents(`${directory}-elsewhere`)).toEqual({})
+    }).pipe(withRegistry)
+  )
+})
+
+describe("a link on the way to the directory", () => {
+  /** A working directory whose `.claude` leads elsewhere. */
+  const planted = Effect.map(skillsDirectory, (directory) => {
+    const working = join(directory, "..", "clone")
+    const elsewhere = join(directory, "..", "elsewhere")
+    mkdirSync(working)
+    mkdirSync(elsewhere)
+    symlinkSync(elsewhere, join(working, ".claude"))
+    return { working, elsewhere }
+  })
+
+  it.scopedLive("below the working directory is not followed, however the directory is given", () =>
+    Effect.gen(function* () {
+      const { elsewhere, working } = yield* planted
+      for (const directory of [".claude/skills", join(working, ".claude", "skills")]) {
+        yield* enqueue(LoopbackRegistry.snapshot(first))
+        const ended = yield* syncIn(working, "--dir", directory)
+        expect(ended.code).toBe(1)
+        expect(ended.stderr).toMatch(/^agent-contracts: MATERIALIZE_FAILED: .* a link is on the way to it\.\n$/)
+        expect(readdirSync(elsewhere)).toEqual([])
+      }
+    }).pipe(withRegistry)
+  )
+
+  it.scopedLive("below --within is not followed, and is followed above it", () =>
+    Effect.gen(function* () {
+      const { elsewhere, working } = yield* planted
+      yield* enqueue(LoopbackRegistry.snapshot(first), LoopbackRegistry.snapshot(first))
+      const refused = yield* sync(join(working, ".claude", "skills"), "--within", working)
+      expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("MATERIALIZE_FAILED") })
+      expect(readdirSync(elsewhere)).toEqual([])
+      const followed = yield* syncIn(working, "--dir", ".claude/skills", "--within", ".claude")
+      expect(followed).toMatchObject({ code: 0, stderr: "" })
+      expect(Material.contents(join(elsewhere, "skills"))).toMatchObject({ "greeting/SKILL.md": text })
+    }).pipe(withRegistry)
+  )
+})
+
+describe("the key", () => {
+  it.scopedLive("may be in a file", () =>
+    Effect.gen(function* () {
+      const directory = yield* skillsDirectory
+      const registry = yield* LoopbackRegistry.LoopbackRegistry
+      const file = `${directory}-key`
+      writeFileSync(file, `${key}-of-file\n`)
+      yield* enqueue(LoopbackRegistry.snapshot(first))
+      expect(yield* sync(directory, "--key-file", file)).toMatchObject({ code: 0, stderr: "" })
+      expect((yield* registry.requests)[0]?.headers.authorization).toBe(`Bearer ${key}-of-file`)
+      expect(yield* sync(directory, "--key-file", directory)).toMatchObject({
+        code: 2,
+        stderr: `agent-contracts: --key-file: cannot read ${directory}: is a directory\n`
+      })
     }).pipe(withRegistry)
   )
 })
@@ -254,6 +320,11 @@ describe("--watch", () => {
 describe("a sync that is used wrongly exits with 2 and asks nobody", () => {
   it.live.each([
     ["no directory", ["--container", "team"], "--dir <directory> is missing"],
+    [
+      "a directory outside of --within",
+      ["--container", "team", "--dir", "skills", "--within", "skills"],
+      "--dir has to be below --within"
+    ],
     [
       "no registry",
       ["--container", "team", "--dir", "skills"],

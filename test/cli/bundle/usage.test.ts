@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as CommandLine from "../../support/CommandLine.js"
+import * as Program from "../../support/Program.js"
 
 const key = "key-that-nobody-must-see"
 
@@ -37,6 +38,58 @@ describe("help", () => {
       // Those of the command itself, and of no command below it.
       expect(naming("completions")).toHaveLength(1)
       expect(naming("version")).toHaveLength(1)
+    })
+  )
+})
+
+describe("around a command", () => {
+  /** Runs it in a shell, as its last words. */
+  const shell = (script: string, ...args: ReadonlyArray<string>) =>
+    Program.execute("bash", ["--norc", "-c", script, "bash", process.execPath, CommandLine.bundle, ...args], {
+      PATH: process.env["PATH"] ?? ""
+    })
+
+  it.live("a pipe in place of a file is said to be one, whether or not anybody writes to it", () =>
+    Effect.gen(function* () {
+      const piped = yield* shell('cat package.json | "$@"', "skills", "verify", "/dev/stdin")
+      expect(piped).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: "agent-contracts: cannot read /dev/stdin: is a pipe; save what it gives in a file\n"
+      })
+      const idle = 'd=$(mktemp -d) && mkfifo "$d/f.zip" && { "$@" "$d/f.zip"; code=$?; rm -r "$d"; exit "$code"; }'
+      expect(yield* shell(idle, "skills", "check")).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("is a pipe")
+      })
+    })
+  )
+
+  it.live("a disk that is full is no reader that is gone", () =>
+    Effect.gen(function* () {
+      expect(yield* shell('exec "$@" > /dev/full', "skills", "--help")).toEqual({
+        code: 1,
+        stdout: "",
+        stderr: "agent-contracts: OUTPUT_FAILED: The standard output cannot be written: ENOSPC.\n"
+      })
+    })
+  )
+
+  it.live("a working directory that was removed is said to be gone", () =>
+    Effect.gen(function* () {
+      const removed = 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && exec "$@"'
+      expect(yield* shell(removed, "skills", "check", "greeting")).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: "agent-contracts: the working directory is no longer there\n"
+      })
+    })
+  )
+
+  it.live("the help of a group names each variable once", () =>
+    Effect.gen(function* () {
+      const { stdout } = yield* CommandLine.run(["registry", "--help"])
+      expect(stdout.match(/^ {2}CPK_INTELLIGENCE_API_KEY /gm)).toHaveLength(1)
     })
   )
 })
@@ -121,12 +174,12 @@ describe("a command that is used wrongly exits with 2, says so on standard error
     {
       name: "no settings",
       args: ["skills", "acquire"],
-      says: "INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url; set CPK_INTELLIGENCE_API_KEY; set CPK_INTELLIGENCE_LEARNING_CONTAINER_ID or give --container\n"
+      says: "INVALID_CONFIG: set INTELLIGENCE_API_URL or give --api-url; set CPK_INTELLIGENCE_API_KEY or give --key-file; set CPK_INTELLIGENCE_LEARNING_CONTAINER_ID or give --container\n"
     },
     {
       name: "no API key",
       args: ["skills", "acquire", "--container", "a", "--api-url", "http://127.0.0.1:1"],
-      says: "INVALID_CONFIG: set CPK_INTELLIGENCE_API_KEY\n"
+      says: "INVALID_CONFIG: set CPK_INTELLIGENCE_API_KEY or give --key-file\n"
     },
     {
       name: "a blank API key",

@@ -1,7 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { KeyScope } from "../../../src/registry/RegistryModel.js"
+import { StoreUnavailable } from "../../../src/store/StoreError.js"
 import * as HttpRegistry from "../../support/HttpRegistry.js"
+import * as RawConnection from "../../support/RawConnection.js"
+import { stores } from "../../support/Stores.js"
 
 /** Every kind of route, of what exists and of what does not. */
 const routes = [
@@ -81,6 +84,25 @@ describe("without a key", () => {
     })
   )
 
+  it.scopedLive("every route gives the same answer when the store is away too", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start({
+        override: () => ({ authenticate: () => new StoreUnavailable({ reason: "away" }) })
+      })
+      yield* registry.publish("a")
+      for (const all of [routes, skillsRoutes]) {
+        const answers = new Set<string>()
+        for (const [method, path] of all) {
+          const response = yield* registry.request(path, { method, headers: { "x-api-key": "ask_nobody_secret" } })
+          answers.add(JSON.stringify(yield* shown(response)))
+        }
+        expect([...answers].map((answer) => JSON.parse(answer))).toMatchObject([
+          { status: 503, headers: { "retry-after": "1" }, body: expect.stringContaining("NETWORK_ERROR") }
+        ])
+      }
+    })
+  )
+
   it.scopedLive("a body is not waited for", () =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()
@@ -108,33 +130,32 @@ describe("without a key", () => {
   )
 })
 
-describe("a key", () => {
-  const body = JSON.stringify({})
-  /** What each scope may begin to do; the answer of what may is not 403, whatever else it is. */
-  const cases: ReadonlyArray<readonly [method: string, path: string, scope: KeyScope]> = [
-    ["GET", "/api/v1/learning/containers/a/skills", "read"],
-    ["POST", "/api/v1/learning/skills/batch", "read"],
-    ["GET", "/api/v1/learning/containers", "publish"],
-    ["PUT", "/api/v1/learning/containers/a", "publish"],
-    ["GET", "/api/v1/learning/containers/a", "publish"],
-    ["GET", "/api/v1/learning/containers/a/revisions", "publish"],
-    ["POST", "/api/v1/learning/containers/a/revisions", "publish"],
-    ["POST", "/api/v1/learning/containers/a/revisions/x/revoke", "publish"],
-    ["POST", "/v1/skills", "publish"],
-    ["GET", "/v1/skills", "publish"],
-    ["GET", "/v1/skills/x", "publish"],
-    ["DELETE", "/v1/skills/x", "publish"],
-    ["POST", "/v1/skills/x/versions", "publish"],
-    ["GET", "/v1/skills/x/versions", "publish"],
-    ["GET", "/v1/skills/x/versions/1", "publish"],
-    ["DELETE", "/v1/skills/x/versions/1", "publish"],
-    ["GET", "/v1/skills/x/versions/1/content", "publish"],
-    ["PATCH", "/api/v1/learning/containers/a", "admin"],
-    ["GET", "/api/v1/learning/keys", "admin"],
-    ["POST", "/api/v1/learning/keys", "admin"],
-    ["POST", "/api/v1/learning/keys/x/revoke", "admin"]
-  ]
+/** What each scope may begin to do; the answer of what may is not 403, whatever else it is. */
+const cases: ReadonlyArray<readonly [method: string, path: string, scope: KeyScope]> = [
+  ["GET", "/api/v1/learning/containers/a/skills", "read"],
+  ["POST", "/api/v1/learning/skills/batch", "read"],
+  ["GET", "/api/v1/learning/containers", "publish"],
+  ["PUT", "/api/v1/learning/containers/a", "publish"],
+  ["GET", "/api/v1/learning/containers/a", "publish"],
+  ["GET", "/api/v1/learning/containers/a/revisions", "publish"],
+  ["POST", "/api/v1/learning/containers/a/revisions", "publish"],
+  ["POST", "/api/v1/learning/containers/a/revisions/x/revoke", "publish"],
+  ["POST", "/v1/skills", "publish"],
+  ["GET", "/v1/skills", "publish"],
+  ["GET", "/v1/skills/x", "publish"],
+  ["DELETE", "/v1/skills/x", "publish"],
+  ["POST", "/v1/skills/x/versions", "publish"],
+  ["GET", "/v1/skills/x/versions", "publish"],
+  ["GET", "/v1/skills/x/versions/1", "publish"],
+  ["DELETE", "/v1/skills/x/versions/1", "publish"],
+  ["GET", "/v1/skills/x/versions/1/content", "publish"],
+  ["PATCH", "/api/v1/learning/containers/a", "admin"],
+  ["GET", "/api/v1/learning/keys", "admin"],
+  ["POST", "/api/v1/learning/keys", "admin"],
+  ["POST", "/api/v1/learning/keys/x/revoke", "admin"]
+]
 
+describe("a key", () => {
   it.scopedLive("may do what its scope says, and no more", () =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()
@@ -146,7 +167,7 @@ describe("a key", () => {
           const response = yield* registry.request(path, {
             method,
             headers: { "x-api-key": key },
-            ...(method === "POST" || method === "PUT" || method === "PATCH" ? { body } : {})
+            ...(method === "POST" || method === "PUT" || method === "PATCH" ? { body: "{}" } : {})
           })
           yield* Effect.promise(() => response.arrayBuffer())
           expect(`${method} ${path} with ${scope}: ${response.status === 403}`).toBe(
@@ -156,10 +177,38 @@ describe("a key", () => {
       }
     })
   )
+})
 
+describe("a key for some containers", () => {
+  it.scopedLive("does nothing but read, whatever scope its row has: skills are everybody's", () =>
+    Effect.gen(function* () {
+      let containers: ReadonlyArray<string> | null = null
+      const registry = yield* HttpRegistry.start({
+        override: (real) => ({
+          authenticate: (key) => Effect.map(real.authenticate(key), (found) => ({ ...found, containers }))
+        })
+      })
+      yield* registry.publish("a")
+      const [skill] = (yield* registry.registry.listSkills()).items
+      containers = ["a"]
+      const asked: ReadonlyArray<readonly [method: string, path: string]> = [
+        ...cases.flatMap(([method, path, scope]) => (scope === "read" ? [] : [[method, path] as const])),
+        ["GET", `/v1/skills/${skill?.id}/versions/1/content`],
+        ["DELETE", `/v1/skills/${skill?.id}`]
+      ]
+      for (const [method, path] of asked) {
+        const response = yield* registry.request(path, { method })
+        expect([path, ...(yield* HttpRegistry.refusalOf(response))]).toEqual([path, 403, "AUTHORIZATION_FAILED"])
+      }
+      expect((yield* registry.request("/api/v1/learning/containers/a/skills")).status).toBe(200)
+    })
+  )
+})
+
+describe.each(stores)("a key on %s", (_, store) => {
   it.scopedLive("for some containers learns nothing of others, not even that they exist", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       yield* registry.publish("a")
       yield* registry.publish("b")
       const key = yield* registry.issue("read", ["a"])
@@ -172,49 +221,24 @@ describe("a key", () => {
     })
   )
 
-  it.scopedLive("for some containers publishes to no other, lists no other and administers nothing for all", () =>
+  it.scopedLive("for some containers is one that reads: no other is issued", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
-      yield* registry.publish("a")
-      yield* registry.publish("b")
-      const key = yield* registry.issue("admin", ["a", "new"])
-      const ask = (method: string, path: string, body?: unknown) =>
-        Effect.flatMap(
-          registry.request(`/api/v1/learning${path}`, {
-            method,
-            headers: { "x-api-key": key },
-            ...(body === undefined ? {} : { body: JSON.stringify(body) })
-          }),
-          (response) =>
-            Effect.as(
-              Effect.promise(() => response.arrayBuffer()),
-              response.status
-            )
-        )
-      for (const [container, status] of [
-        ["a", 200],
-        ["b", 403],
-        ["absent", 403]
-      ] as const) {
-        const path = `/containers/${container}`
-        expect(yield* ask("PUT", path, {})).toBe(status)
-        expect(yield* ask("GET", path)).toBe(status)
-        expect(yield* ask("PATCH", path, { enabled: true })).toBe(status)
-        expect(yield* ask("GET", `${path}/revisions`)).toBe(status)
-        expect(yield* ask("POST", `${path}/revisions`, { base: null, skills: [] })).toBe(status === 200 ? 412 : 403)
-        expect(yield* ask("POST", `${path}/revisions/absent/revoke`)).toBe(status === 200 ? 404 : 403)
+      const registry = yield* HttpRegistry.start({ store })
+      const issue = (scope: KeyScope) =>
+        registry.request("/api/v1/learning/keys", {
+          method: "POST",
+          body: JSON.stringify({ name: scope, scope, containers: ["a"] })
+        })
+      for (const scope of ["publish", "admin"] as const) {
+        expect(yield* HttpRegistry.refusalOf(yield* issue(scope))).toEqual([400, "INVALID_VALUE"])
       }
-      const listed = yield* registry.request("/api/v1/learning/containers", { headers: { "x-api-key": key } })
-      const { items } = yield* HttpRegistry.jsonOf<{ readonly items: ReadonlyArray<{ readonly id: string }> }>(listed)
-      expect(items.map(({ id }) => id)).toEqual(["a"])
-      expect(yield* ask("GET", "/keys")).toBe(403)
-      expect(yield* ask("POST", "/keys", { name: "all", scope: "admin" })).toBe(403)
+      expect((yield* issue("read")).status).toBe(200)
     })
   )
 
   it.scopedLive("opens nothing once it is revoked", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       yield* registry.publish("a")
       const { apiKey, key } = yield* registry.registry.issueKey({ name: "gone", scope: "admin", containers: null })
       const headers = { authorization: `Bearer ${Redacted.value(key)}`, "if-none-match": '"x"' }
@@ -222,6 +246,35 @@ describe("a key", () => {
       expect((yield* ask).status).toBe(200)
       yield* registry.registry.revokeKey(apiKey.id)
       expect((yield* ask).status).toBe(401)
+    })
+  )
+
+  it.scopedLive("that is revoked while its request is on its way writes nothing", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start({ store })
+      const { apiKey, key } = yield* registry.registry.issueKey({ name: "leaked", scope: "admin", containers: null })
+      const body = JSON.stringify({ name: "another", scope: "admin" })
+      const connection = yield* RawConnection.open(registry.url)
+      const head = [
+        "POST /api/v1/learning/keys HTTP/1.1",
+        "Host: x",
+        `X-Api-Key: ${Redacted.value(key)}`,
+        `Content-Length: ${body.length}`,
+        "Expect: 100-continue",
+        "",
+        ""
+      ].join("\r\n")
+      yield* connection.write(head)
+      // Its head has been read; whether its key has been, another request of the same key tells.
+      yield* connection.receive("100 Continue")
+      const asked = { headers: { "x-api-key": Redacted.value(key) } }
+      expect((yield* registry.request("/api/v1/learning/keys", asked)).status).toBe(200)
+      yield* registry.registry.revokeKey(apiKey.id)
+      expect((yield* registry.request("/api/v1/learning/keys", asked)).status).toBe(401)
+      yield* connection.write(body)
+      const answer = yield* connection.receive("AUTHENTICATION_FAILED")
+      expect(answer).toMatch(/HTTP\/1\.1 401 /)
+      expect((yield* registry.registry.listKeys).map(({ name }) => name)).toEqual(["admin", "leaked"])
     })
   )
 })

@@ -1,6 +1,6 @@
 import type { HttpClient } from "@effect/platform"
 import { describe, expect, it } from "@effect/vitest"
-import { Context, Effect, Either, Layer, Redacted } from "effect"
+import { Context, Effect, Either, Fiber, Layer, Redacted } from "effect"
 import { NetworkError } from "../../../src/delivery/DeliveryError.js"
 import * as RegistryApi from "../../../src/delivery/RegistryApi.js"
 import * as RegistryClient from "../../../src/delivery/RegistryClient.js"
@@ -10,6 +10,7 @@ import { StoreUnavailable } from "../../../src/store/StoreError.js"
 import { httpClients } from "../../support/HttpClients.js"
 import * as HttpRegistry from "../../support/HttpRegistry.js"
 import { sha256Hex } from "../../support/SnapshotArchive.js"
+import { stores } from "../../support/Stores.js"
 import { skillFile } from "../../support/Uploads.js"
 
 const farewell = { "farewell/SKILL.md": skillFile("farewell") }
@@ -32,12 +33,17 @@ const codeOf = <A, E extends { readonly _tag: string }, R>(call: Effect.Effect<A
 
 const get = (containerId: string, more: Partial<RegistryApi.SnapshotRequest> = {}) => ({ containerId, ...more })
 
-describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
+/** Every client, and every store with one of them: neither knows of the other. */
+const clientsAndStores = stores.flatMap(([name, store], index) =>
+  (index === 0 ? httpClients : httpClients.slice(0, 1)).map(([client, http]) => [client, name, http, store] as const)
+)
+
+describe.each(clientsAndStores)("delivery to RegistryClient over %s, on %s", (_client, _store, http, store) => {
   const overHttp = <A, E, R>(effect: Effect.Effect<A, E, R | HttpClient.HttpClient>) => Effect.provide(effect, http)
 
   it.scopedLive("gives a published container as it verifies, and 304 for what is held", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       const revision = yield* registry.publish("team skills/é")
       const client = yield* clientOf(registry)
       const skills = SkillDelivery.layer({ container: "team skills/é", freshness: 0 }).pipe(
@@ -61,7 +67,7 @@ describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
 
   it.scopedLive("delivers a container that was only created as an empty one", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       yield* registry.registry.putContainer({ id: "new" })
       const skills = SkillDelivery.layer({ container: "new" }).pipe(
         Layer.provide(RegistryClient.layer({ apiUrl: registry.url, apiKey: Redacted.make(registry.key) }))
@@ -73,7 +79,7 @@ describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
 
   it.scopedLive("denies with the code of the reason, held or not", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       const client = yield* clientOf(registry)
       const first = yield* registry.publish("a")
       const second = yield* registry.publish("a", farewell)
@@ -102,7 +108,7 @@ describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
 
   it.scopedLive("answers many containers at once, each for itself", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       yield* registry.publish("large", { ...farewell, "farewell/noise.bin": noise(200_000) })
       yield* registry.publish("held")
       yield* registry.publish("closed")
@@ -142,6 +148,7 @@ describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
     Effect.gen(function* () {
       let away = false
       const registry = yield* HttpRegistry.start({
+        store,
         override: (real) => ({
           resolve: (id, pin) =>
             Effect.suspend(() => (away ? new StoreUnavailable({ reason: "secret detail" }) : real.resolve(id, pin))),
@@ -172,9 +179,9 @@ describe.each(httpClients)("delivery to RegistryClient over %s", (_, http) => {
 describe("the delivery wire", () => {
   const path = "/api/v1/learning/containers/a/skills"
 
-  it.scopedLive("carries the headers of the contract", () =>
+  it.scopedLive.each(stores)("carries the headers of the contract on %s", ([, store]) =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
+      const registry = yield* HttpRegistry.start({ store })
       const revision = yield* registry.publish("a")
       const whole = yield* registry.request(path)
       const archive = new Uint8Array(yield* Effect.promise(() => whole.arrayBuffer()))
@@ -187,7 +194,7 @@ describe("the delivery wire", () => {
         "x-copilotkit-skills-revision": revision,
         etag
       })
-      for (const held of [etag, `"other", ${etag}`, `W/${etag}`]) {
+      for (const held of [etag, `"other", ${etag}`, `${etag},"other"`, `W/${etag}`, "*"]) {
         const unchanged = yield* registry.request(path, { headers: { "if-none-match": held } })
         expect(unchanged.status).toBe(304)
         expect(Object.fromEntries(unchanged.headers)).toMatchObject({
@@ -196,15 +203,17 @@ describe("the delivery wire", () => {
           etag
         })
       }
-      const other = yield* registry.request(path, { headers: { "if-none-match": '"other"' } })
-      expect(other.status).toBe(200)
-      yield* Effect.promise(() => other.arrayBuffer())
+      for (const held of ['"other"', `"other", "${"0".repeat(64)}"`]) {
+        const other = yield* registry.request(path, { headers: { "if-none-match": held } })
+        expect(yield* HttpRegistry.statusOf(other)).toBe(200)
+      }
     })
   )
 
   it.scopedLive.each([
     ["an id that is no UTF-8", "/api/v1/learning/containers/%FF/skills", 400, "INVALID_CONFIG"],
     ["a broken escape", "/api/v1/learning/containers/%2/skills", 400, "INVALID_CONFIG"],
+    ["the pin of an id that is no UTF-8", "/api/v1/learning/containers/%FF/skills?revision=a", 400, "INVALID_CONFIG"],
     ["a control character", "/api/v1/learning/containers/a%0Ab/skills", 400, "INVALID_CONFIG"],
     ["a blank pin", `${path}?revision=%20`, 400, "INVALID_CONFIG"],
     ["an unknown container", "/api/v1/learning/containers/b/skills", 404, "CONTAINER_NOT_FOUND"],
@@ -213,8 +222,10 @@ describe("the delivery wire", () => {
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()
       yield* registry.publish("a")
-      const conditional = yield* registry.request(url, { headers: { "if-none-match": '"x"' } })
-      expect(yield* HttpRegistry.refusalOf(conditional)).toEqual([status, code])
+      for (const headers of [{}, { "if-none-match": '"x"' }]) {
+        const response = yield* registry.request(url, { headers })
+        expect(yield* HttpRegistry.refusalOf(response)).toEqual([status, code])
+      }
     })
   )
 
@@ -232,6 +243,136 @@ describe("the delivery wire", () => {
       const registry = yield* HttpRegistry.start()
       const response = yield* registry.request(RegistryApi.batchRoute, { method: "POST", body })
       expect(yield* HttpRegistry.refusalOf(response)).toEqual([400, code])
+    })
+  )
+})
+
+describe("what is revoked while an archive is read", () => {
+  /** A server whose archives are read when `go` is open; `isRead` when the first is asked for. */
+  const held = Effect.gen(function* () {
+    const isRead = yield* Effect.makeLatch()
+    const go = yield* Effect.makeLatch()
+    const registry = yield* HttpRegistry.start({
+      override: (real) => ({
+        archive: (sha256) => isRead.open.pipe(Effect.zipRight(go.await), Effect.zipRight(real.archive(sha256)))
+      })
+    })
+    return { registry, isRead, go }
+  })
+  const path = "/api/v1/learning/containers/a/skills"
+  const batch = {
+    method: "POST",
+    body: JSON.stringify({ containers: [{ containerId: "a" }] })
+  }
+
+  it.scopedLive("is not delivered: of a key or of a revision", () =>
+    Effect.gen(function* () {
+      for (const [asked, init] of [
+        [path, {}],
+        [RegistryApi.batchRoute, batch]
+      ] as const) {
+        const { go, isRead, registry } = yield* held
+        const first = yield* registry.publish("a")
+        const second = yield* registry.publish("a", farewell)
+        const { apiKey, key } = yield* registry.registry.issueKey({ name: "agent", scope: "read", containers: null })
+        const headers = { "x-api-key": Redacted.value(key) }
+        const ask = Effect.flatMap(registry.request(asked, { ...init, headers }), (response) =>
+          Effect.promise(() => response.text())
+        )
+        const running = yield* Effect.fork(ask)
+        yield* isRead.await
+        yield* registry.registry.revokeKey(apiKey.id)
+        yield* go.open
+        expect(yield* Fiber.join(running)).toContain("AUTHENTICATION_FAILED")
+
+        const pinned = { containers: [{ containerId: "a", revision: second }] }
+        yield* go.close
+        yield* isRead.close
+        const other = yield* Effect.fork(
+          Effect.flatMap(
+            asked === path
+              ? registry.request(`${path}?revision=${second}`)
+              : registry.request(asked, { ...init, body: JSON.stringify(pinned) }),
+            (response) => Effect.promise(() => response.text())
+          )
+        )
+        yield* isRead.await
+        yield* registry.registry.revoke("a", second)
+        yield* go.open
+        expect(yield* Fiber.join(other)).toContain("REVISION_REVOKED")
+        // Whoever asked for the latest gets the one that is.
+        expect(yield* Effect.orDie(registry.registry.resolve("a"))).toMatchObject({ revision: first })
+      }
+    })
+  )
+
+  it.scopedLive("ends a batch whose key it was: the rest of its entries are refusals", () =>
+    Effect.gen(function* () {
+      const { go, isRead, registry } = yield* held
+      yield* registry.publish("a")
+      yield* registry.publish("b", farewell)
+      const { apiKey, key } = yield* registry.registry.issueKey({ name: "agent", scope: "read", containers: null })
+      const running = yield* Effect.fork(
+        registry.request(RegistryApi.batchRoute, {
+          method: "POST",
+          headers: { "x-api-key": Redacted.value(key) },
+          body: JSON.stringify({ containers: ["a", "b", "absent"].map((containerId) => ({ containerId })) })
+        })
+      )
+      yield* isRead.await
+      yield* registry.registry.revokeKey(apiKey.id)
+      yield* go.open
+      const answer = yield* HttpRegistry.jsonOf<{ readonly containers: ReadonlyArray<unknown> }>(
+        yield* Fiber.join(running)
+      )
+      const refused = { status: "error", error: { code: "AUTHENTICATION_FAILED", retryable: false } }
+      expect(answer.containers).toEqual(["a", "b", "absent"].map((containerId) => ({ containerId, ...refused })))
+    })
+  )
+
+  it.scopedLive("gives way to the one that is latest then", () =>
+    Effect.gen(function* () {
+      const { go, isRead, registry } = yield* held
+      const first = yield* registry.publish("a")
+      const second = yield* registry.publish("a", farewell)
+      const running = yield* Effect.fork(registry.request(path))
+      yield* isRead.await
+      yield* registry.registry.revoke("a", second)
+      yield* go.open
+      const response = yield* Fiber.join(running)
+      expect(response.headers.get("x-copilotkit-skills-revision")).toBe(first)
+      const archive = new Uint8Array(yield* Effect.promise(() => response.arrayBuffer()))
+      expect(response.headers.get("etag")).toBe(`"${sha256Hex(archive)}"`)
+    })
+  )
+})
+
+describe("a batch", () => {
+  it.scopedLive("sends no more than its client reads, and the rest the next time", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start({
+        override: (real) => ({
+          resolve: (containerId, pin) =>
+            Effect.map(real.resolve(containerId, pin), (found) => ({ ...found, size: 40 * 1024 * 1024 }))
+        })
+      })
+      yield* registry.publish("a")
+      yield* registry.publish("b", farewell)
+      const ask = (...asked: ReadonlyArray<RegistryApi.SnapshotRequest>) =>
+        Effect.flatMap(
+          registry.request(RegistryApi.batchRoute, { method: "POST", body: JSON.stringify({ containers: asked }) }),
+          (response) => HttpRegistry.jsonOf<{ readonly containers: ReadonlyArray<{ readonly etag: string }> }>(response)
+        )
+      const first = yield* ask(get("a"), get("b"))
+      expect(first.containers).toMatchObject([
+        { status: "snapshot" },
+        { status: "error", error: { code: "NETWORK_ERROR", retryable: true } }
+      ])
+      const etag = first.containers[0]?.etag ?? ""
+      expect((yield* ask(get("a", { ifNoneMatch: etag }), get("b"))).containers).toMatchObject([
+        { status: "unchanged" },
+        { status: "snapshot" }
+      ])
     })
   )
 })

@@ -3,6 +3,7 @@ import { Effect, Either } from "effect"
 import * as fc from "fast-check"
 import * as MultipartForm from "../../../src/registry/MultipartForm.js"
 import { check } from "../../support/Seed.js"
+import { turnsDuring } from "../../support/Turns.js"
 import { utf8 } from "../../support/Uploads.js"
 
 const type = 'multipart/form-data; boundary="b"'
@@ -60,6 +61,15 @@ describe("a multipart form", () => {
       },
       { numRuns: 150 }
     ))
+
+  it.effect("that names a file or its boundary twice is refused: whoever reads the other name sees another file", () =>
+    Effect.gen(function* () {
+      const twice = yield* outcome(form(file('filename="s/a.md"; filename="s/b.md"')))
+      expect(twice).toContain("a part without a name")
+      const boundaries = yield* outcome(form(file('filename="s/a.md"')), "multipart/form-data; boundary=c; boundary=b")
+      expect(boundaries).toContain("it is not multipart/form-data with a boundary")
+    })
+  )
 
   it("of any bytes is a form or a refusal, never a bug", () =>
     check(
@@ -124,6 +134,34 @@ describe("a multipart form", () => {
       const content = "\r\n--a\r\n--\r\n\r\n-b\r--b\n--b"
       expect(yield* outcome(form(file("filename=a", content)))).toEqual({ fields: {}, files: { a: content } })
       expect(yield* outcome(form(file("filename=a", "")))).toEqual({ fields: {}, files: { a: "" } })
+    })
+  )
+
+  it("finds every part of contents that nearly are a boundary", () =>
+    check(
+      [
+        // Boundaries of these repeat themselves, so what has matched so far can be the start of a match as well.
+        fc.stringOf(fc.constantFrom("-", "a"), { minLength: 1, maxLength: 6 }),
+        fc.array(fc.stringOf(fc.constantFrom("\r", "\n", "-", "a"), { maxLength: 60 }), { maxLength: 4 })
+      ],
+      async (boundary, contents) => {
+        const sent = contents.filter((content) => !`\r\n${content}\r\n`.includes(`\r\n--${boundary}`))
+        const body = sent
+          .map((content, index) => `--${boundary}\r\n${file(`filename=${index}`, content).join("\r\n\r\n")}\r\n`)
+          .concat(`--${boundary}--`)
+          .join("")
+        expect(await Effect.runPromise(outcome(utf8(body), `multipart/form-data; boundary=${boundary}`))).toEqual({
+          fields: {},
+          files: Object.fromEntries(sent.entries())
+        })
+      }
+    ))
+
+  it.effect("leaves the event loop its turn while a long one is searched", () =>
+    Effect.gen(function* () {
+      const contents = "\r".repeat(2 * 1024 * 1024)
+      const body = form(file("filename=a", contents), file("filename=b", contents), file("filename=c", contents))
+      expect(yield* turnsDuring(pathsOf(body))).toBeGreaterThanOrEqual(3)
     })
   )
 

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import * as SkillPackage from "../../../src/publishing/SkillPackage.js"
 import * as HttpRegistry from "../../support/HttpRegistry.js"
 import { sha256Hex } from "../../support/SnapshotArchive.js"
+import { type Store, stores } from "../../support/Stores.js"
 import { skillFile } from "../../support/Uploads.js"
 
 const filesOf = (name: string, more: Readonly<Record<string, string>> = {}) =>
@@ -12,11 +13,12 @@ const filesOf = (name: string, more: Readonly<Record<string, string>> = {}) =>
     ...Object.entries(more).map(([path, text]) => toFile(Buffer.from(text), `${name}/${path}`))
   ])
 
-const start = Effect.gen(function* () {
-  const registry = yield* HttpRegistry.start()
-  const client = new Anthropic({ apiKey: yield* registry.issue("publish"), baseURL: registry.url, maxRetries: 0 })
-  return { ...registry, skills: client.beta.skills }
-})
+const startOn = (store: Store) =>
+  Effect.gen(function* () {
+    const registry = yield* HttpRegistry.start({ store })
+    const client = new Anthropic({ apiKey: yield* registry.issue("publish"), baseURL: registry.url, maxRetries: 0 })
+    return { ...registry, skills: client.beta.skills }
+  })
 
 const run = <A>(call: () => PromiseLike<A>) => Effect.promise(async () => call())
 
@@ -28,7 +30,9 @@ const refused = (call: () => PromiseLike<unknown>) =>
     )
   )
 
-describe("the public client", () => {
+describe.each(stores)("the public client, of a registry on %s", (_, store) => {
+  const start = startOn(store)
+
   it.scopedLive("publishes, retrieves, lists, downloads and deletes", () =>
     Effect.gen(function* () {
       const { skills } = yield* start

@@ -1,18 +1,12 @@
-import { FetchHttpClient, HttpApiClient, HttpClient, HttpClientRequest, OpenApi } from "@effect/platform"
+import { OpenApi } from "@effect/platform"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import * as SkillBundle from "../../../src/publishing/SkillBundle.js"
 import { RegistryHttpApi } from "../../../src/registry/RegistryHttpApi.js"
 import { CorruptBlob } from "../../../src/store/BlobStore.js"
 import * as HttpRegistry from "../../support/HttpRegistry.js"
+import { stores } from "../../support/Stores.js"
 import { loose, skillFile } from "../../support/Uploads.js"
-
-/** The client that is derived from the declaration, as the command line uses it. */
-const connect = (registry: HttpRegistry.HttpRegistry, key = registry.key) =>
-  HttpApiClient.make(RegistryHttpApi, {
-    baseUrl: registry.url,
-    transformClient: HttpClient.mapRequest(HttpClientRequest.bearerToken(key))
-  }).pipe(Effect.provide(FetchHttpClient.layer))
 
 const codeOf = <A, E, R>(call: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(call), (error) => (error as { readonly _tag: string })._tag)
@@ -24,12 +18,12 @@ const upload = (registry: HttpRegistry.HttpRegistry, name: string) =>
     return { skillId: skill.id, version: version.version }
   })
 
-describe("the client of the declared API", () => {
+describe.each(stores)("the client of the declared API, of a registry on %s", (_, store) => {
   it.scopedLive("creates, publishes, lists, revokes and switches", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
-      const { containers } = yield* connect(registry)
-      const containerId = encodeURIComponent("team/é")
+      const registry = yield* HttpRegistry.start({ store })
+      const { containers } = yield* HttpRegistry.connect(registry, registry.key)
+      const containerId = "team/é"
       const created = yield* containers.putContainer({ path: { containerId }, payload: { title: "Team" } })
       expect(created).toMatchObject({ id: "team/é", title: "Team", enabled: true })
       expect((yield* containers.putContainer({ path: { containerId }, payload: {} })).title).toBe("Team")
@@ -58,8 +52,8 @@ describe("the client of the declared API", () => {
 
   it.scopedLive("gets failures as the errors they were, with what it needs to go on", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
-      const { containers, keys } = yield* connect(registry)
+      const registry = yield* HttpRegistry.start({ store })
+      const { containers, keys } = yield* HttpRegistry.connect(registry, registry.key)
       const path = { containerId: "a" }
       const created = yield* containers.putContainer({ path, payload: {} })
       const empty = created.latest?.revision ?? ""
@@ -90,17 +84,17 @@ describe("the client of the declared API", () => {
       expect(yield* codeOf(containers.listContainers({ urlParams: { page: "made up" } }))).toBe("INVALID_PAGE")
       expect(yield* codeOf(containers.putContainer({ path, payload: { title: "two\nlines" } }))).toBe("INVALID_VALUE")
       expect(yield* codeOf(keys.revokeKey({ path: { keyId: "absent" } }))).toBe("KEY_NOT_FOUND")
-      const reader = yield* connect(registry, yield* registry.issue("read"))
+      const reader = yield* HttpRegistry.connect(registry, yield* registry.issue("read"))
       expect(yield* codeOf(reader.keys.listKeys())).toBe("AUTHORIZATION_FAILED")
-      const stranger = yield* connect(registry, "ask_nobody_secret")
+      const stranger = yield* HttpRegistry.connect(registry, "ask_nobody_secret")
       expect(yield* codeOf(stranger.keys.listKeys())).toBe("AUTHENTICATION_FAILED")
     })
   )
 
   it.scopedLive("issues, lists and revokes keys", () =>
     Effect.gen(function* () {
-      const registry = yield* HttpRegistry.start()
-      const { keys } = yield* connect(registry)
+      const registry = yield* HttpRegistry.start({ store })
+      const { keys } = yield* HttpRegistry.connect(registry, registry.key)
       const { apiKey, key } = yield* keys.issueKey({ payload: { name: "ci", scope: "read", containers: ["a"] } })
       expect(apiKey).toMatchObject({ name: "ci", scope: "read", containers: ["a"], revokedAt: null })
       expect(yield* registry.registry.authenticate(key)).toEqual(apiKey)
@@ -119,7 +113,8 @@ describe("the client of the declared API", () => {
   it.scopedLive("gets a damaged archive as a failure that another try does not mend", () =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start({
-        override: () => ({ versionArchive: () => new CorruptBlob({ sha256: "0".repeat(64) }) })
+        store,
+        override: () => ({ archive: (sha256) => new CorruptBlob({ sha256 }) })
       })
       const { skillId, version } = yield* upload(registry, "one")
       const response = yield* registry.request(`/v1/skills/${skillId}/versions/${version}/content`)
@@ -129,7 +124,54 @@ describe("the client of the declared API", () => {
   )
 })
 
+describe("a list of sets", () => {
+  it.scopedLive("comes in pages of a hundred at most, whatever is asked, and goes on behind them", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start()
+      const { containers } = yield* HttpRegistry.connect(registry, registry.key)
+      yield* Effect.forEach(Array.from({ length: 101 }), (_, index) =>
+        registry.registry.putContainer({ id: `c${index}` })
+      )
+      const first = yield* containers.listContainers({ urlParams: { limit: 1000 } })
+      const second = yield* containers.listContainers({ urlParams: { limit: 1000, page: first.nextPage ?? "" } })
+      expect([first.items.length, second.items.length, second.nextPage]).toEqual([100, 1, null])
+
+      const path = { containerId: "c0" }
+      const one = yield* upload(registry, "one")
+      let base = (yield* containers.getContainer({ path })).latest?.revision ?? null
+      for (let index = 0; index < 100; index++) {
+        const skills = index % 2 === 0 ? [one] : []
+        base = (yield* containers.publish({ path, payload: { base, skills } })).revision
+      }
+      const page = yield* containers.listRevisions({ path, urlParams: { limit: 1000 } })
+      const rest = yield* containers.listRevisions({ path, urlParams: { limit: 1000, page: page.nextPage ?? "" } })
+      expect([...page.items, ...rest.items].map(({ sequence }) => sequence)).toEqual(
+        Array.from({ length: 101 }, (_, index) => 101 - index)
+      )
+      expect(page.items.length).toBe(100)
+    })
+  )
+})
+
 describe("the OpenAPI document", () => {
+  it.scopedLive("has a generated client send a key with every request but those to health", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start()
+      const document = yield* HttpRegistry.jsonOf<{
+        readonly security: unknown
+        readonly paths: Record<string, Record<string, { readonly security?: unknown }>>
+      }>(yield* registry.request("/openapi.json"))
+      expect(document.security).toEqual([{ bearer: [] }, { apiKey: [] }])
+      const open = Object.entries(document.paths).flatMap(([path, operations]) =>
+        Object.values(operations).flatMap(({ security }) => (security === undefined ? [] : [[path, security]]))
+      )
+      expect(open).toEqual([
+        ["/health", []],
+        ["/ready", []]
+      ])
+    })
+  )
+
   it.scopedLive("is served, and describes every route with the keys that open it", () =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()

@@ -1,7 +1,10 @@
 import Anthropic, { toFile } from "@anthropic-ai/sdk"
+import { HttpServerRequest } from "@effect/platform"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Fiber, TestClock } from "effect"
+import * as ByteBudget from "../../../src/registry/ByteBudget.js"
 import * as MultipartForm from "../../../src/registry/MultipartForm.js"
+import * as RequestBody from "../../../src/registry/RequestBody.js"
 import * as HttpRegistry from "../../support/HttpRegistry.js"
 import * as RawConnection from "../../support/RawConnection.js"
 import { skillFile } from "../../support/Uploads.js"
@@ -101,6 +104,78 @@ describe("the body of an upload", () => {
     })
   )
 
+  it.scoped("that comes too slowly is given up, however long it goes on, under the clock", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start()
+      const connection = yield* RawConnection.open(registry.url)
+      yield* connection.write(head(registry.key, "/v1/skills", multipart, chunked))
+      const writing = yield* Effect.fork(
+        Effect.forever(Effect.zipRight(connection.write(chunk("a")), TestClock.adjust("10 seconds")))
+      )
+      expect(yield* connection.receive("REQUEST_STALLED")).toMatch(/^HTTP\/1\.1 408 /)
+      yield* Fiber.interrupt(writing)
+    })
+  )
+
+  it.scopedLive("that comes slowly keeps no other from publishing", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start()
+      const upload = () => {
+        const body = new FormData()
+        body.append("files[]", new File([skillFile()], "greeting/SKILL.md"))
+        return Effect.flatMap(registry.request("/v1/skills", { method: "POST", body }), HttpRegistry.statusOf)
+      }
+      const slow = yield* Effect.replicateEffect(RawConnection.open(registry.url), 6)
+      for (const connection of slow) {
+        yield* connection.write(head(registry.key, "/v1/skills", multipart, chunked))
+        yield* connection.write(chunk(partHead))
+      }
+      expect(yield* upload()).toBe(200)
+    })
+  )
+
+  it.effect("takes its part of what all bodies together may hold, until its request is over", () =>
+    Effect.gen(function* () {
+      const budget = ByteBudget.make(100_000)
+      const read = (length: number) => {
+        const request = new Request("http://x", { method: "POST", body: new Uint8Array(length) })
+        return RequestBody.read(80_000, budget).pipe(
+          Effect.provideService(HttpServerRequest.HttpServerRequest, HttpServerRequest.fromWeb(request)),
+          Effect.match({ onFailure: ({ _tag }): unknown => _tag, onSuccess: ({ length }) => length })
+        )
+      }
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          expect(yield* read(70_000)).toBe(70_000)
+          expect(yield* Effect.scoped(read(20_000))).toBe(20_000)
+          expect(yield* Effect.scoped(read(40_000))).toBe("SERVER_BUSY")
+          expect(yield* Effect.scoped(read(90_000))).toBe("REQUEST_TOO_LARGE")
+        })
+      )
+      expect(yield* Effect.scoped(read(40_000))).toBe(40_000)
+    })
+  )
+
+  it.scopedLive("waits for its turn, but not behind any number of others", () =>
+    Effect.gen(function* () {
+      const go = yield* Effect.makeLatch()
+      const registry = yield* HttpRegistry.start({
+        override: (real) => ({ createSkill: (options) => Effect.zipRight(go.await, real.createSkill(options)) })
+      })
+      const upload = Effect.suspend(() => {
+        const body = new FormData()
+        body.append("files[]", new File([skillFile()], "greeting/SKILL.md"))
+        return Effect.flatMap(registry.request("/v1/skills", { method: "POST", body }), HttpRegistry.statusOf)
+      })
+      const all = yield* Effect.forEach(Array.from({ length: 33 }), () => Effect.fork(upload))
+      const [refused] = yield* Effect.raceAll(
+        all.map((fiber) => Effect.map(Fiber.join(fiber), (status) => [status] as const))
+      ).pipe(Effect.disconnect)
+      expect(refused).toBe(503)
+      yield* go.open
+    })
+  )
+
   it.scopedLive("of 45 MB is a refusal that the public client sees, not a broken connection", () =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()
@@ -147,6 +222,26 @@ describe("a JSON body", () => {
     })
   )
 
+  it.scopedLive("in chunks of one byte is read in larger pieces", () =>
+    Effect.gen(function* () {
+      const registry = yield* HttpRegistry.start()
+      let pieces = 0
+      registry.server.prependListener("request", (request) => {
+        const read = request.read.bind(request)
+        request.read = (size?: number) => {
+          const piece = read(size)
+          if (piece !== null) pieces++
+          return piece
+        }
+      })
+      const connection = yield* RawConnection.open(registry.url)
+      yield* connection.write(head(registry.key, path, "Content-Type: application/json", chunked))
+      yield* connection.write(`${"1\r\na\r\n".repeat(50_000)}0\r\n\r\n`)
+      expect(yield* connection.receive("INVALID_REQUEST")).toMatch(/^HTTP\/1\.1 400 /)
+      expect(pieces).toBeLessThan(5_000)
+    })
+  )
+
   it.scopedLive.each([
     ["", "its body is not JSON"],
     ["[".repeat(200_000), "its body is not JSON"],
@@ -155,7 +250,8 @@ describe("a JSON body", () => {
       `{"containers":[{"containerId":"a"},{"containerId":"secret\\n"}]}`,
       `"containers.1.containerId" is missing or not valid`
     ],
-    ["7", "it has another shape"]
+    ["7", "it has another shape"],
+    [`{"containers":${"[".repeat(3000)}${"]".repeat(3000)}}`, `"containers.0" is missing or not valid`]
   ] as const)("%# that is not what the route takes is refused, and not quoted", ([body, problem]) =>
     Effect.gen(function* () {
       const registry = yield* HttpRegistry.start()
