@@ -8,6 +8,7 @@ import { contents } from "../support/Material.js"
 import {
   assertSettled,
   assertWhole,
+  nextPass,
   pass,
   prepare,
   temporaryDirectory,
@@ -31,7 +32,8 @@ describe("SkillMaterializer.materialize and other processes", () => {
           for (const [name, state] of Object.entries(assertWhole(directory, at))) states.add(`${name} ${state}`)
           if (ending === 0) break
           assert.strictEqual(ending, "SIGKILL")
-          const report = yield* withTimePassing(pass(directory))
+          // The lock of one that was killed goes stale.
+          const report = yield* killAt % 20 === 0 ? withTimePassing(pass(directory)) : nextPass(directory)
           assert.deepStrictEqual(report.failed, [], at)
           restored += report.restored.length
           assertSettled(directory, at)

@@ -94,6 +94,16 @@ export const pass = (directory: string, around: InterceptedFileSystem.Around = (
     Effect.provide(NodeContext.layer)
   )
 
+/**
+ * The next pass for the second set after one that was cut off. It would wait until the lock of that one is stale, which takes a
+ * second each time even while time is passing; `DirectoryLock.test.ts` and the kills of processes wait for it.
+ */
+export const nextPass = (directory: string) =>
+  Effect.suspend(() => {
+    rmSync(join(directory, ".materialized.lock"), { force: true })
+    return pass(directory)
+  })
+
 /** A pass for the second set on this file system. */
 export const passOn = (fs: FileSystem.FileSystem, directory: string) =>
   SkillMaterializer.materialize({ directory, skills: after }).pipe(
