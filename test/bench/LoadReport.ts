@@ -7,7 +7,7 @@ import { median, ratio } from "./Timing.js"
 /** What `npm run bench -- load` measures, and the name of its part of the page. */
 export const loadSection = "load"
 
-const rounds = 9
+const rounds = 5
 const requestsPerRound = 20_000
 const memoryRequests = 200_000
 

@@ -85,12 +85,14 @@ const fill = ({ containers, versions }: Contents) =>
     return sql.withTransaction(
       Effect.all([
         others(
-          "'container-' || n, title, enabled, latest_sequence, next_sequence, created_at, -n, change",
+          // Each the number of a write of its own, by which the server reads them.
+          "'container-' || n, title, enabled, latest_sequence, next_sequence, created_at, -n, change + n",
           "containers",
           "first.id"
         ),
-        others("'container-' || n, revision, sha256, size, skills, revoked_at", "revisions", "first.container_id"),
-        others("'container-' || n, sequence, revision, created_at", "revision_history", "first.container_id"),
+        others("'container-' || n, revision, sha256, size, revoked_at", "revisions", "first.container_id"),
+        others("'container-' || n, sequence, revision, skills, created_at", "revision_history", "first.container_id"),
+        sql`UPDATE registry_state SET change = change + ${containers}`,
         sql`
           WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < ${versions / 100})
           INSERT INTO skills (id, name, display_title, next_version, created_at, updated_at, ordinal)
@@ -146,5 +148,9 @@ const servers = {
   "large registry": registry({ containers: 5000, versions: 100_000 })
 } as const
 
+/** Whoever started it is gone, by a failure say. */
+const endWithParent = Effect.sync(() => process.on("disconnect", () => process.exit()))
+
 /** In the child: serves until it is told to stop. */
-export const serveLoad = (kind: ServerKind) => NodeRuntime.runMain(Effect.zipRight(answerMemory, servers[kind]))
+export const serveLoad = (kind: ServerKind) =>
+  NodeRuntime.runMain(Effect.all([endWithParent, answerMemory, servers[kind]]))
