@@ -131,9 +131,12 @@ const registry = (contents?: Contents) =>
       })
       return yield* Effect.never
     }).pipe(
-      // All connections share a key here, which would soon have asked too often.
-      Effect.provide(RegistryServer.layer({ node, rateLimit: { requests: 1e9, per: "1 second" } })),
-      Effect.provide(Layer.merge(Layer.provideMerge(Registry.layer, store), listening(node)))
+      Effect.provide(
+        // All connections share a key here, which would soon have asked too often.
+        RegistryServer.layer({ node, rateLimit: { requests: 1e9, per: "1 second" } }).pipe(
+          Layer.provideMerge(Layer.merge(Layer.provideMerge(Registry.layer, store), listening(node)))
+        )
+      )
     )
   }).pipe(Effect.scoped, Effect.provide(NodeContext.layer))
 
