@@ -27,8 +27,6 @@ export default defineConfig({
   test: {
     // By default one core of the machine is left idle: on two cores, half of it.
     maxWorkers: "100%",
-    // A test file of this package shares no state with others, and importing Effect anew for each takes longer than most of them.
-    isolate: false,
     projects: [
       {
         ...fromSources,
