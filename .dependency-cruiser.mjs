@@ -4,12 +4,13 @@
 /** @type {Record<string, { folders: ReadonlyArray<string>, packages: ReadonlyArray<string> }>} */
 export const arrows = {
   archive: { folders: [], packages: ["effect", "fflate", "@noble/hashes"] },
-  delivery: { folders: ["archive"], packages: ["effect", "@effect/platform"] },
+  files: { folders: [], packages: ["effect", "@effect/platform"] },
+  delivery: { folders: ["archive", "files"], packages: ["effect", "@effect/platform"] },
   toolkit: { folders: ["delivery"], packages: ["effect", "@effect/ai"] },
-  publishing: { folders: ["archive", "delivery"], packages: ["effect", "@effect/platform", "yaml"] },
-  materialize: { folders: ["archive", "delivery", "publishing"], packages: ["effect", "@effect/platform"] },
+  publishing: { folders: ["archive", "files", "delivery"], packages: ["effect", "@effect/platform", "yaml"] },
+  materialize: { folders: ["archive", "files", "delivery", "publishing"], packages: ["effect", "@effect/platform"] },
   store: {
-    folders: ["archive"],
+    folders: ["archive", "files"],
     packages: ["effect", "@effect/platform", "@effect/sql", "@effect/experimental", "@effect/sql-pg", "@libsql/client"]
   },
   registry: {
@@ -18,7 +19,17 @@ export const arrows = {
   },
   conformance: { folders: ["archive", "delivery", "toolkit"], packages: ["effect", "@effect/platform"] },
   cli: {
-    folders: ["archive", "delivery", "toolkit", "publishing", "materialize", "store", "registry", "conformance"],
+    folders: [
+      "archive",
+      "files",
+      "delivery",
+      "toolkit",
+      "publishing",
+      "materialize",
+      "store",
+      "registry",
+      "conformance"
+    ],
     packages: ["effect", "@effect/platform", "@effect/platform-node", "@effect/cli", "@effect/printer-ansi"]
   }
 }

@@ -4,8 +4,9 @@
  * @module
  */
 import { FileSystem, Path } from "@effect/platform"
-import { isPlatformError, type PlatformError } from "@effect/platform/Error"
-import { Effect, Option } from "effect"
+import type { PlatformError } from "@effect/platform/Error"
+import { Effect } from "effect"
+import * as DurableFile from "../files/DurableFile.js"
 
 /**
  * Writes a file beside its place, syncs it and renames it: whatever happens, the old file or the new one is there, whole. A
@@ -30,32 +31,19 @@ export const write = Effect.fnUntraced(
         { discard: true }
       )
     }).pipe(Effect.ignore)
-    const writeTemporary = Effect.scoped(
-      Effect.gen(function* () {
-        // Exclusive, so that a link planted under this name is not followed.
-        const handle = yield* fs.open(temporary, { flag: "wx", ...options })
-        yield* handle.writeAll(bytes)
-        yield* handle.sync
-      })
-    )
     const install: Effect.Effect<void, PlatformError> = Effect.zipRight(
-      writeTemporary,
+      DurableFile.write(fs, temporary, bytes, options),
       // Ends: every other process removes others' files once.
-      Effect.catchIf(fs.rename(temporary, file), isMissing, () => install)
+      Effect.catchIf(fs.rename(temporary, file), DurableFile.isNotFound, () => install)
     )
-    // Syncing the directory makes the rename survive a power failure, on systems that can; what goes wrong undoes nothing.
-    const syncDirectory = Effect.exit(Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync)))
     yield* removeOthers.pipe(
       Effect.zipRight(install),
       Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true }))),
-      Effect.zipRight(syncDirectory)
+      // What goes wrong there undoes nothing.
+      Effect.zipRight(Effect.exit(DurableFile.syncDirectory(fs, directory)))
     )
   },
-  // The platform does not take back a system call: one that ended later could leave the temporary file behind, or write into the
-  // next file with its descriptor.
+  // The platform does not take back a system call: one that ended later could leave the temporary file behind.
   Effect.uninterruptible,
-  // A file that cannot be closed is a defect of the platform's: a disk that is full may say so only then.
-  Effect.catchSomeDefect((defect) => (isPlatformError(defect) ? Option.some(Effect.fail(defect)) : Option.none()))
+  DurableFile.withClosing
 )
-
-const isMissing = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"

@@ -8,6 +8,7 @@ import { FileSystem, HttpServer, Path } from "@effect/platform"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Config, Effect, Either, FiberRef, HashSet, Layer, Logger, Option, Redacted } from "effect"
 import { display } from "../archive/ArchivePath.js"
+import * as DurableFile from "../files/DurableFile.js"
 import * as Registry from "../registry/Registry.js"
 import * as RegistryServer from "../registry/RegistryServer.js"
 import * as BlobStore from "../store/BlobStore.js"
@@ -71,8 +72,7 @@ const requireDirectory = Effect.fnUntraced(function* (directory: string) {
   const fs = yield* FileSystem.FileSystem
   const found = yield* Effect.either(fs.stat(directory))
   const problem = Either.match(found, {
-    onLeft: (error) =>
-      error._tag === "SystemError" && error.reason === "NotFound" ? undefined : InputFile.reason(error),
+    onLeft: (error) => (DurableFile.isNotFound(error) ? undefined : InputFile.reason(error)),
     onRight: ({ type }) => (type === "Directory" ? undefined : "is no directory")
   })
   if (problem !== undefined) {

@@ -23,6 +23,7 @@ import {
   Schema
 } from "effect"
 import * as Base64 from "../archive/Base64.js"
+import * as DurableFile from "../files/DurableFile.js"
 import { InvalidConfig } from "./DeliveryError.js"
 import * as SnapshotRecord from "./SnapshotRecord.js"
 
@@ -179,9 +180,6 @@ export const layerMemory: Layer.Layer<SnapshotCache> = Layer.sync(SnapshotCache,
 /** Long after the last byte, in milliseconds: also where the clocks of a process and of a file server differ. */
 const leftoverAge = Duration.toMillis("10 minutes")
 
-/** Between two of these a save can be interrupted. */
-const writeBytes = 1024 * 1024
-
 /**
  * Keeps one file per slot in a directory, which is made when first needed. Both are for this user only (0700, 0600).
  *
@@ -232,25 +230,7 @@ export const layerFiles = (options: {
             }
             return Option.some(record.subarray(0, length))
           })
-        ).pipe(
-          Effect.catchIf(
-            (error) => error._tag === "SystemError" && error.reason === "NotFound",
-            () => Effect.succeedNone
-          )
-        )
-
-      const write = (file: string, record: Uint8Array) =>
-        Effect.scoped(
-          Effect.gen(function* () {
-            // Exclusive, so that a link planted under this name is not followed either.
-            const handle = yield* fs.open(file, { flag: "wx", mode: 0o600 })
-            for (let start = 0; start < record.length; start += writeBytes) {
-              // A write that is under way when its file is closed could land in the next file with that descriptor.
-              yield* Effect.uninterruptible(handle.writeAll(record.subarray(start, start + writeBytes)))
-            }
-            yield* Effect.uninterruptible(handle.sync)
-          })
-        )
+        ).pipe(Effect.catchIf(DurableFile.isNotFound, () => Effect.succeedNone))
 
       const removeLeftovers = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
@@ -274,16 +254,13 @@ export const layerFiles = (options: {
       const install = (temporary: string, file: string) =>
         fs
           .rename(temporary, file)
-          .pipe(
-            Effect.zipLeft(Effect.exit(Effect.scoped(Effect.flatMap(fs.open(directory), (handle) => handle.sync)))),
-            Effect.uninterruptible
-          )
+          .pipe(Effect.zipLeft(Effect.exit(DurableFile.syncDirectory(fs, directory))), Effect.uninterruptible)
 
       const save = Effect.fnUntraced(function* (slot: string, record: Uint8Array) {
         yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 })
         yield* removeLeftovers
         const temporary = path.join(directory, `${slot}.${crypto.randomUUID()}.tmp`)
-        yield* write(temporary, record).pipe(
+        yield* DurableFile.write(fs, temporary, record, { mode: 0o600 }).pipe(
           Effect.zipRight(install(temporary, path.join(directory, `${slot}.record`))),
           Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
         )

@@ -12,9 +12,10 @@
  * @module
  */
 import { FileSystem, Path } from "@effect/platform"
-import { isPlatformError, type PlatformError } from "@effect/platform/Error"
+import type { PlatformError } from "@effect/platform/Error"
 import { Data, Effect, Option } from "effect"
 import * as Digest from "../archive/Digest.js"
+import * as DurableFile from "../files/DurableFile.js"
 import { MaterializeError, ofPlatform } from "./MaterializeError.js"
 import { reservedPrefix } from "./TargetDirectory.js"
 
@@ -33,9 +34,6 @@ export interface TreeFile {
   readonly sha256: string
 }
 
-/** Between two of these a write can be interrupted. */
-const writeBytes = 1024 * 1024
-
 /** Of one directory, while their content is proved: most of the time of a small file is waiting. */
 const filesAtOnce = 8
 
@@ -43,11 +41,6 @@ export const temporaryPrefix = `${reservedPrefix}.tmp-`
 
 /** An empty directory that others are removed with; it stays. */
 export const emptyDirectoryName = `${reservedPrefix}.empty`
-
-const isNotFound = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"
-
-export const isAlreadyThere = (error: PlatformError | LinkRefused): boolean =>
-  error._tag === "SystemError" && error.reason === "AlreadyExists"
 
 /**
  * Opens a directory: none when it is absent and `create` is false. Below `within`, by default the directory's parent, no
@@ -95,17 +88,12 @@ const makeWay: (fs: FileSystem.FileSystem, path: Path.Path, at: string) => Effec
     const above = path.dirname(at)
     yield* make.pipe(
       Effect.catchIf(
-        (error) => isNotFound(error) && above !== at,
+        (error) => DurableFile.isNotFound(error) && above !== at,
         () => Effect.zipRight(makeWay(fs, path, above), make)
       ),
-      Effect.catchIf(isAlreadyThere, () => Effect.void)
+      Effect.catchIf(DurableFile.isAlreadyThere, () => Effect.void)
     )
   })
-
-/** A file that cannot be closed, which is a defect of the platform's: a disk that is full may say so only then. */
-export const withClosing = Effect.catchSomeDefect((defect) =>
-  isPlatformError(defect) ? Option.some(Effect.fail(defect)) : Option.none()
-)
 
 /** What is at a path, its last component not followed. The platform has no `lstat`: only a link can be read as one. */
 const kindOf = (fs: FileSystem.FileSystem) =>
@@ -113,12 +101,12 @@ const kindOf = (fs: FileSystem.FileSystem) =>
     function* (at: string): Effect.fn.Return<Kind, PlatformError> {
       const link = yield* Effect.either(fs.readLink(at))
       if (link._tag === "Right") return "link"
-      if (isNotFound(link.left)) return "absent"
+      if (DurableFile.isNotFound(link.left)) return "absent"
       const { type } = yield* fs.stat(at)
       return type === "File" ? "file" : type === "Directory" ? "directory" : "other"
     },
     // Gone between the two calls: another pass has given its lock back, or is swapping a tree.
-    Effect.catchIf(isNotFound, () => Effect.succeed<Kind>("absent"))
+    Effect.catchIf(DurableFile.isNotFound, () => Effect.succeed<Kind>("absent"))
   )
 
 const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
@@ -164,7 +152,7 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
       return length > size ? Option.none() : Option.some(bytes.subarray(0, length))
     },
     Effect.scoped,
-    withClosing
+    DurableFile.withClosing
   )
 
   const read = (components: ReadonlyArray<string>, limit: number) =>
@@ -173,31 +161,12 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
   const makeDirectory = (components: ReadonlyArray<string>, mode: number) =>
     step(parent(components), fs.makeDirectory(place(components), { mode }))
 
-  /**
-   * Makes a file that must not be there, open until the scope ends. Exclusive, so that a link planted under its name is not
-   * followed either.
-   */
-  const create = Effect.fnUntraced(function* (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) {
-    yield* guard(parent(components))
-    const handle = yield* fs.open(place(components), { flag: "wx", mode })
-    for (let start = 0; start < bytes.length; start += writeBytes) {
-      // A write that is under way when its file is closed could land in the next file with that descriptor.
-      yield* Effect.uninterruptible(handle.writeAll(bytes.subarray(start, start + writeBytes)))
-    }
-    yield* Effect.uninterruptible(handle.sync)
-    return handle
-  })
+  /** Makes a file that must not be there, open until the scope ends. */
+  const create = (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) =>
+    Effect.zipRight(guard(parent(components)), DurableFile.create(fs, place(components), bytes, { mode }))
 
   const write = (components: ReadonlyArray<string>, bytes: Uint8Array, mode: number) =>
-    create(components, bytes, mode).pipe(Effect.asVoid, Effect.scoped, withClosing)
-
-  /** Makes an entry's new name survive a power failure, on systems that can sync a directory. */
-  const syncDirectory = (directory: ReadonlyArray<string>) =>
-    Effect.flatMap(fs.open(place(directory)), (handle) => handle.sync).pipe(
-      Effect.scoped,
-      Effect.exit,
-      Effect.uninterruptible
-    )
+    create(components, bytes, mode).pipe(Effect.asVoid, Effect.scoped, DurableFile.withClosing)
 
   const move = (from: ReadonlyArray<string>, to: ReadonlyArray<string>) =>
     Effect.zipRight(guard(parent(from)), step(parent(to), fs.rename(place(from), place(to))))
@@ -211,7 +180,7 @@ const make = (fs: FileSystem.FileSystem, path: Path.Path, root: string) => {
       Effect.catchAll((error) =>
         Effect.flatMap(wasRenamed(from, to), (renamed) => (renamed ? Effect.void : Effect.fail(error)))
       ),
-      Effect.zipLeft(syncDirectory(parent(to))),
+      Effect.zipLeft(Effect.exit(DurableFile.syncDirectory(fs, place(parent(to))))),
       Effect.uninterruptible
     )
 

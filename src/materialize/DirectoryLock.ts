@@ -14,7 +14,8 @@
  * @module
  */
 import { Effect, Option, Schedule } from "effect"
-import { type ConfinedFiles, isAlreadyThere, temporaryPrefix } from "./ConfinedFiles.js"
+import * as DurableFile from "../files/DurableFile.js"
+import { type ConfinedFiles, temporaryPrefix } from "./ConfinedFiles.js"
 import { MaterializeError } from "./MaterializeError.js"
 import { reservedPrefix } from "./TargetDirectory.js"
 
@@ -71,7 +72,7 @@ const acquire = Effect.fnUntraced(function* (files: ConfinedFiles, token: string
 const take = (files: ConfinedFiles, token: string) =>
   files.create([fileName], encoder.encode(token), 0o644).pipe(
     Effect.asSome,
-    Effect.catchIf(isAlreadyThere, () => Effect.succeedNone),
+    Effect.catchIf(DurableFile.isAlreadyThere, () => Effect.succeedNone),
     // Made, but not written: a full disk.
     Effect.tapError(() => Effect.ignore(files.removeFile([fileName]))),
     Effect.uninterruptible

@@ -5,7 +5,8 @@
  */
 import { Effect, Option } from "effect"
 import * as ArchivePath from "../archive/ArchivePath.js"
-import { type ConfinedFiles, withClosing } from "./ConfinedFiles.js"
+import * as DurableFile from "../files/DurableFile.js"
+import type { ConfinedFiles } from "./ConfinedFiles.js"
 import * as DirectoryLock from "./DirectoryLock.js"
 import * as DirectoryRecord from "./DirectoryRecord.js"
 import * as Marker from "./Marker.js"
@@ -165,5 +166,5 @@ export const run = (
         if (!isSettled(plan)) yield* apply(files, plan, { isHeld, progress })
         return report(skills, plan, progress, reason)
       })
-    ).pipe(withClosing)
+    ).pipe(DurableFile.withClosing)
   }).pipe(Effect.mapError(inDirectory))

@@ -12,6 +12,7 @@ import { crc32 } from "../archive/Crc32.js"
 import * as Pace from "../archive/Pace.js"
 import * as ZipReader from "../archive/ZipReader.js"
 import { checkMeanings } from "../delivery/DeliveryError.js"
+import * as DurableFile from "../files/DurableFile.js"
 import * as SkillPackage from "./SkillPackage.js"
 import { limits, type UploadedFile } from "./Upload.js"
 import type { Member } from "./UploadPath.js"
@@ -198,7 +199,7 @@ const look = Effect.fnUntraced(function* (fs: FileSystem.FileSystem, location: s
     }),
     // Bytes of a name that are no UTF-8 come as replacement characters, and the file is not found by these.
     Effect.catchIf(
-      (error) => error._tag === "SystemError" && error.reason === "NotFound" && path.includes("\ufffd"),
+      (error) => DurableFile.isNotFound(error) && path.includes("\ufffd"),
       () => Effect.succeed<StoredMember>({ location, path, isUtf8: false, kind: "file", size: 0 })
     )
   )

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { DateTime, Effect, Encoding, Redacted, Schema } from "effect"
+import { Effect, Encoding, Redacted, Schema } from "effect"
 import * as Digest from "../archive/Digest.js"
-import type { Integer } from "../store/Database.js"
+import * as Database from "../store/Database.js"
 import * as Model from "./RegistryModel.js"
 
 /** A new key. `digest` is what is kept of it. */
@@ -30,8 +30,8 @@ export interface Row {
   readonly scope: string
   readonly containers: string | null
   readonly digest: string
-  readonly created_at: Integer
-  readonly revoked_at: Integer | null
+  readonly created_at: Database.Integer
+  readonly revoked_at: Database.Integer | null
 }
 
 const Containers = Schema.parseJson(Model.ApiKey.fields.containers)
@@ -48,8 +48,8 @@ export const fromRow = (row: Row): Model.ApiKey => ({
   name: row.name,
   scope: decodeScope(row.scope),
   containers: decodeContainers(row.containers ?? "null"),
-  createdAt: DateTime.unsafeMake(Number(row.created_at)),
-  revokedAt: row.revoked_at === null ? null : DateTime.unsafeMake(Number(row.revoked_at))
+  createdAt: Database.toDateTime(row.created_at),
+  revokedAt: row.revoked_at === null ? null : Database.toDateTime(row.revoked_at)
 })
 
 /** Whether `id` can be that of a key. */

@@ -4,7 +4,7 @@
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Clock, DateTime, Effect, Either, Option, Schema } from "effect"
+import { Clock, Effect, Either, Option, Schema } from "effect"
 import { ContainerNotFound, RevisionNotFound } from "../delivery/DeliveryError.js"
 import { mediaTypes } from "../delivery/RegistryApi.js"
 import * as Snapshot from "../delivery/Snapshot.js"
@@ -41,8 +41,6 @@ const RevisionSkills = Schema.parseJson(Schema.Array(Model.RevisionSkill))
 const decodeSkills = Schema.decodeSync(RevisionSkills)
 const encodeSkills = Schema.encodeSync(RevisionSkills)
 
-const toDateTime = (millis: Database.Integer) => DateTime.unsafeMake(Number(millis))
-
 const toRevision = (containerId: string, row: EntryRow): Model.Revision => ({
   containerId,
   sequence: Number(row.sequence),
@@ -50,8 +48,8 @@ const toRevision = (containerId: string, row: EntryRow): Model.Revision => ({
   etag: `"${row.sha256}"`,
   sha256: row.sha256,
   size: Number(row.size),
-  createdAt: toDateTime(row.entered_at),
-  revokedAt: row.revoked_at === null ? null : toDateTime(row.revoked_at),
+  createdAt: Database.toDateTime(row.entered_at),
+  revokedAt: row.revoked_at === null ? null : Database.toDateTime(row.revoked_at),
   skills: decodeSkills(row.skills)
 })
 
@@ -60,7 +58,7 @@ const toContainer = (row: ContainerRow): Model.Container => ({
   title: row.title,
   enabled: Number(row.enabled) === 1,
   latest: row.sequence === null ? null : toRevision(row.id, row),
-  createdAt: toDateTime(row.created_at)
+  createdAt: Database.toDateTime(row.created_at)
 })
 
 /** Only such a text can be a parameter of PostgreSQL, and only such an id was ever given to a container. */
@@ -216,13 +214,9 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     })
   })
 
-  const loadVersion = Effect.fnUntraced(function* ({ description, sha256, skillId, version }: Model.SkillVersion) {
-    const bytes = yield* archives.get(sha256).pipe(
-      // Deleted in between, perhaps.
-      Effect.tapErrorTag("CORRUPT_BLOB", () => Database.orUnavailable(skills.findVersion(skillId, version)))
-    )
-    const extracted = yield* Effect.either(SkillPackage.extract(bytes))
-    return Either.map(extracted, ({ files }) => ({ description, files }))
+  const loadVersion = Effect.fnUntraced(function* (version: Model.SkillVersion) {
+    const extracted = yield* Effect.either(SkillPackage.extract(yield* skills.archiveOf(version)))
+    return Either.map(extracted, ({ files }) => ({ description: version.description, files }))
   })
 
   /** The skills of a revision by name, from its own archive. */

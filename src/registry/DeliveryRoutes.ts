@@ -18,7 +18,7 @@ import * as RegistryApi from "../delivery/RegistryApi.js"
 import type { StoreUnavailable } from "../store/StoreError.js"
 import * as Authentication from "./Authentication.js"
 import type { ServerBusy } from "./ByteBudget.js"
-import type { OutgoingArchives } from "./OutgoingArchives.js"
+import { type OutgoingArchives, slices } from "./OutgoingArchives.js"
 import { RouteNotFound } from "./Refusal.js"
 import type { RegistryService } from "./Registry.js"
 import type { Resolved } from "./RegistryModel.js"
@@ -57,16 +57,6 @@ const decode = (encoded: string): string | undefined => {
 
 /** The failures of a delivery. A damaged archive never leaves; to its receiver there is no valid snapshot. */
 type Delivered<A, R = never> = Effect.Effect<A, DeliveryError | ServerBusy | StoreUnavailable, R>
-
-/** How much of an archive is written, or coded, at once. Whole groups of base64. In bytes. */
-const sliceBytes = 3 * 16 * 1024
-
-/** An archive as it is written: the caller's pace decides, and a caller who leaves ends it. */
-export const slices = (bytes: Uint8Array): Stream.Stream<Uint8Array> =>
-  Stream.map(
-    Stream.iterate(0, (start) => start + sliceBytes),
-    (start) => bytes.subarray(start, start + sliceBytes)
-  ).pipe(Stream.take(Math.ceil(bytes.length / sliceBytes)))
 
 /** What the routes of delivery answer to a key. */
 export const make = (registry: RegistryService, archives: Context.Tag.Service<OutgoingArchives>) => {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Context, Data, Effect, Layer, RcMap, type Scope } from "effect"
+import { Context, Data, Effect, Layer, RcMap, type Scope, Stream } from "effect"
 import type { CorruptBlob } from "../store/BlobStore.js"
 import type { StoreUnavailable } from "../store/StoreError.js"
 import * as ByteBudget from "./ByteBudget.js"
@@ -42,3 +42,13 @@ export const layer: Layer.Layer<OutgoingArchives, never, Registry> = Layer.scope
     return { get: ({ sha256, size }) => RcMap.get(archives, Data.struct({ sha256, size })) }
   })
 )
+
+/** How much of an archive is written, or coded, at once. Whole groups of base64. In bytes. */
+const sliceBytes = 3 * 16 * 1024
+
+/** An archive as it is written: the caller's pace decides, and a caller who leaves ends it. */
+export const slices = (bytes: Uint8Array): Stream.Stream<Uint8Array> =>
+  Stream.map(
+    Stream.iterate(0, (start) => start + sliceBytes),
+    (start) => bytes.subarray(start, start + sliceBytes)
+  ).pipe(Stream.take(Math.ceil(bytes.length / sliceBytes)))

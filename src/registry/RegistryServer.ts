@@ -3,7 +3,6 @@
  *
  * @module
  */
-
 import {
   Headers,
   HttpApiBuilder,
@@ -15,12 +14,8 @@ import {
   HttpServerRequest,
   HttpServerResponse
 } from "@effect/platform"
-import { Cause, Clock, type Duration, Effect, Either, FiberRef, Layer, Option, Predicate } from "effect"
-import * as ArchivePath from "../archive/ArchivePath.js"
-import * as RegistryApi from "../delivery/RegistryApi.js"
+import { Cause, type Duration, Effect, Either, Layer, Option, Predicate } from "effect"
 import * as Policy from "../publishing/Policy.js"
-import * as SkillPackage from "../publishing/SkillPackage.js"
-import { actingKey } from "./ActingKey.js"
 import * as Authentication from "./Authentication.js"
 import * as DeliveryRoutes from "./DeliveryRoutes.js"
 import * as ManagementRoutes from "./ManagementRoutes.js"
@@ -30,6 +25,8 @@ import * as Refusal from "./Refusal.js"
 import { Registry } from "./Registry.js"
 import { openApiPath, RegistryHttpApi } from "./RegistryHttpApi.js"
 import * as RequestBody from "./RequestBody.js"
+import * as RequestTelemetry from "./RequestTelemetry.js"
+import * as RunningRequests from "./RunningRequests.js"
 import * as SkillsRoutes from "./SkillsRoutes.js"
 import * as UnchangedAnswers from "./UnchangedAnswers.js"
 
@@ -112,110 +109,16 @@ const enveloped = (
   app: HttpApp.Default
 ): HttpApp.Default<never, Authentication.Admission | HttpServerRequest.HttpServerRequest> =>
   Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-    // The platform's type hides the failures of the handlers behind it. No URL on the wire has a fragment; the router would cut it off and answer for another path.
+    // No URL on the wire has a fragment: the router would cut it off and answer for another path. The platform's type hides the
+    // failures of the handlers behind it.
     Effect.catchAll(url.includes("#") ? noRoute(url) : app, (error: unknown) =>
       error instanceof HttpServerError.RouteNotFound ? noRoute(url) : Effect.fail(error)
     ).pipe(Effect.catchAllCause(refused(url)))
   )
 
-/** How often a balancer asks is no news. */
-const isProbe = (path: string) => path === "/health" || path === "/ready"
-
-/** One line for each request. Of its URL the path alone, escaped: a query may hold anything. */
-const logged = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-  Effect.gen(function* () {
-    const { method, url } = yield* HttpServerRequest.HttpServerRequest
-    const started = yield* Clock.currentTimeMillis
-    const response = yield* app
-    const key = yield* FiberRef.get(actingKey)
-    const [path = ""] = url.split("?", 1)
-    if (isProbe(path) && response.status === 200) return response
-    yield* (response.status < 500 ? Effect.logInfo : Effect.logWarning)("request").pipe(
-      Effect.annotateLogs({
-        "http.method": method,
-        "http.path": ArchivePath.display(path),
-        "http.status": response.status,
-        "duration.ms": (yield* Clock.currentTimeMillis) - started,
-        ...(Option.isSome(key) ? { "key.id": key.value } : {})
-      })
-    )
-    return response
-  })
-
-/** What of a request's headers its span may say; a key may be in any other. */
-const shownHeaders = [
-  "accept",
-  "accept-encoding",
-  "content-length",
-  "content-type",
-  "host",
-  "if-none-match",
-  "transfer-encoding",
-  "user-agent",
-  "retry-after",
-  "etag",
-  "request-id",
-  RegistryApi.metadataHeaders.revision,
-  SkillPackage.digestHeader
-]
-const hiddenHeaders = new RegExp(`^(?!(?:${shownHeaders.join("|")})$)`)
-
-/** Of the URL in its span the path alone: a query may hold anything, and the platform writes it down before anybody else is asked. */
-const withoutQuery = Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-  if (!/[?#]/.test(request.url)) return Effect.void
-  return Option.match(HttpServerRequest.toURL(request), {
-    onNone: () => Effect.void,
-    onSome: ({ origin, pathname }) =>
-      Effect.annotateCurrentSpan({ "url.full": origin + pathname, "url.query": "<redacted>" })
-  })
-})
-
-/** Finds a request again, in its answer, in the log and in traces: the id of its trace. A caller may name a trace anything. */
-const requestId = Effect.match(Effect.currentSpan, {
-  onFailure: () => undefined,
-  onSuccess: ({ spanId, traceId }) => (/^[0-9a-f]{16,32}$/.test(traceId) ? traceId : spanId)
-})
-
-/** What every answer carries, and every line of the log meanwhile. */
-const identified = <E, R>(app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>) =>
-  Effect.gen(function* () {
-    const id = yield* requestId
-    const response = yield* id === undefined ? app : Effect.annotateLogs(app, "request.id", id)
-    return HttpServerResponse.setHeaders(response, {
-      ...DeliveryRoutes.cacheHeaders,
-      ...(id === undefined ? {} : { "request-id": id }),
-      ...response.headers
-    })
-  })
-
-/** Which requests run, so that a stop can wait for them. */
-const makeGauge = () => {
-  const idle = Effect.unsafeMakeLatch(false)
-  let running = 0
-  let stopping = false
-  const left = Effect.sync(() => {
-    if (--running === 0 && stopping) idle.unsafeOpen()
-  })
-  return {
-    isStopping: () => stopping,
-    running: () => running,
-    counted: <A, E, R>(app: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-      Effect.suspend(() => {
-        running++
-        return Effect.ensuring(app, left)
-      }),
-    /** Takes nothing more; done when nothing runs. */
-    stop: Effect.suspend(() => {
-      stopping = true
-      // What closes a scope cannot be interrupted, and a grace that cannot interrupt never ends.
-      return running === 0 ? Effect.void : Effect.interruptible(idle.await)
-    })
-  }
-}
-
 const serve = (shutdownGrace: Duration.DurationInput, node: UnchangedAnswers.NodeServer | undefined) =>
   Effect.gen(function* () {
-    const gauge = makeGauge()
+    const running = RunningRequests.make()
 
     const router = yield* HttpRouter.withRouterConfig(HttpApiBuilder.httpApp, {
       // Ids may be long once they are percent-encoded.
@@ -224,13 +127,18 @@ const serve = (shutdownGrace: Duration.DurationInput, node: UnchangedAnswers.Nod
       caseSensitive: true,
       ignoreDuplicateSlashes: false
     })
-    const routed = identified(logged(router))
+    const routed = RequestTelemetry.identified(RequestTelemetry.logged(router))
 
     const app = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-      Effect.zipRight(withoutQuery, gauge.isStopping() ? Effect.succeed(stopped(url)) : Effect.interruptible(routed))
+      Effect.zipRight(
+        RequestTelemetry.withoutQuery,
+        running.isStopping() ? Effect.succeed(stopped(url)) : Effect.interruptible(routed)
+      )
     )
     // Around the writing of the answer too: an archive is on its way for as long as its receiver reads.
-    yield* Effect.locally(HttpServer.serveEffect(app, gauge.counted), Headers.currentRedactedNames, [hiddenHeaders])
+    yield* Effect.locally(HttpServer.serveEffect(app, running.counted), Headers.currentRedactedNames, [
+      RequestTelemetry.hiddenHeaders
+    ])
     if (node !== undefined) {
       // It listened before anybody here did: what was asked meanwhile would never be answered.
       node.closeAllConnections()
@@ -239,8 +147,8 @@ const serve = (shutdownGrace: Duration.DurationInput, node: UnchangedAnswers.Nod
     yield* Effect.logInfo("Serving.")
     // Runs before the server stops listening and before the store is closed: what runs still needs both.
     yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => Effect.logInfo(`Stopping: ${gauge.running()} requests are running.`)).pipe(
-        Effect.zipRight(gauge.stop),
+      Effect.suspend(() => Effect.logInfo(`Stopping: ${running.count()} requests are running.`)).pipe(
+        Effect.zipRight(running.stop),
         Effect.timeoutFail({ duration: shutdownGrace, onTimeout: () => "grace" }),
         Effect.catchAll(() => Effect.logWarning("Stopped although requests were running.")),
         Effect.zipRight(node === undefined ? Effect.void : Effect.forkDaemon(Effect.interruptible(cutOff(node))))

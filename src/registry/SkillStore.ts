@@ -4,7 +4,7 @@
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import { Array, Clock, DateTime, Duration, Effect, Schema } from "effect"
+import { Array, Clock, Duration, Effect, Schema } from "effect"
 import type { SkillBundle } from "../publishing/SkillBundle.js"
 import * as Database from "../store/Database.js"
 import type { Archives } from "./Archives.js"
@@ -36,16 +36,14 @@ interface VersionRow {
   readonly created_at: Database.Integer
 }
 
-const toDateTime = (millis: Database.Integer) => DateTime.unsafeMake(Number(millis))
-
 const toSkill = (row: SkillRow): Model.Skill => ({
   id: row.id,
   name: row.name,
   displayTitle: row.display_title,
   latestVersion: String(row.latest_version),
   latestVersionId: row.latest_version_id,
-  createdAt: toDateTime(row.created_at),
-  updatedAt: toDateTime(row.updated_at)
+  createdAt: Database.toDateTime(row.created_at),
+  updatedAt: Database.toDateTime(row.updated_at)
 })
 
 const toVersion = (row: VersionRow): Model.SkillVersion => ({
@@ -57,7 +55,7 @@ const toVersion = (row: VersionRow): Model.SkillVersion => ({
   directory: row.directory,
   sha256: row.sha256,
   size: Number(row.size),
-  createdAt: toDateTime(row.created_at)
+  createdAt: Database.toDateTime(row.created_at)
 })
 
 /** A client that never got the answer sends the same again (contract, Registry server: within a minute). */
@@ -301,14 +299,16 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     return deleted
   })
 
+  /** The archive of a version that was found. A damaged one is that only while the version is still there. */
+  const archiveOf = ({ sha256, skillId, version }: Model.SkillVersion) =>
+    archives
+      .get(sha256)
+      .pipe(Effect.tapErrorTag("CORRUPT_BLOB", () => Database.orUnavailable(findVersion(skillId, version))))
+
   const versionArchive = Effect.fn("Registry.versionArchive")(function* (skillId: string, version: string) {
     yield* Effect.annotateCurrentSpan("registry.skill", skillId)
-    const { sha256 } = yield* Database.orUnavailable(findVersion(skillId, version))
-    const bytes = yield* archives.get(sha256).pipe(
-      // Deleted in between, perhaps.
-      Effect.tapErrorTag("CORRUPT_BLOB", () => Database.orUnavailable(findVersion(skillId, version)))
-    )
-    return { bytes, sha256 }
+    const found = yield* Database.orUnavailable(findVersion(skillId, version))
+    return { bytes: yield* archiveOf(found), sha256: found.sha256 }
   })
 
   return {
@@ -325,6 +325,7 @@ export const make = Effect.fnUntraced(function* (changes: Changes, archives: Arc
     },
     /** For a transaction that also writes something else. */
     findVersion,
-    findVersions
+    findVersions,
+    archiveOf
   }
 })

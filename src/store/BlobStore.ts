@@ -11,6 +11,7 @@ import type { PlatformError } from "@effect/platform/Error"
 import * as SqlClient from "@effect/sql/SqlClient"
 import { Array, Chunk, Clock, Context, Duration, Effect, Layer, Option, Schema, Stream } from "effect"
 import * as Digest from "../archive/Digest.js"
+import * as DurableFile from "../files/DurableFile.js"
 import * as Database from "./Database.js"
 import { DatabaseError, reasonOf, StoreUnavailable, unavailable } from "./StoreError.js"
 
@@ -166,8 +167,6 @@ export const layerFiles = (options: {
           return Option.exists(mtime, (mtime) => now - mtime.getTime() > Duration.toMillis(age))
         })
 
-      const syncDirectory = (of: string) => Effect.scoped(Effect.flatMap(fs.open(of), (handle) => handle.sync))
-
       const removeLeftovers = Effect.gen(function* () {
         const names = yield* fs.readDirectory(directory)
         yield* Effect.forEach(
@@ -180,23 +179,10 @@ export const layerFiles = (options: {
 
       yield* fs.makeDirectory(directory, { recursive: true, mode: 0o700 }).pipe(
         // The directory's own entry has to survive a power failure too.
-        Effect.zipRight(syncDirectory(path.dirname(path.resolve(directory)))),
+        Effect.zipRight(DurableFile.syncDirectory(fs, path.dirname(path.resolve(directory)))),
         Effect.zipRight(removeLeftovers),
         Effect.mapError((error) => new DatabaseError({ problem: "open", reason: reasonOf(error) }))
       )
-
-      const write = (file: string, bytes: Uint8Array) =>
-        Effect.scoped(
-          Effect.gen(function* () {
-            // Exclusive, so that a link planted under this name is not followed either.
-            const handle = yield* fs.open(file, { flag: "wx", mode: 0o600 })
-            for (let start = 0; start < bytes.length; start += partBytes) {
-              // A write that is under way when its file is closed could land in the next file with that descriptor.
-              yield* Effect.uninterruptible(handle.writeAll(bytes.subarray(start, start + partBytes)))
-            }
-            yield* Effect.uninterruptible(handle.sync)
-          })
-        )
 
       const read = (sha256: string) =>
         Stream.unwrapScoped(
@@ -217,35 +203,33 @@ export const layerFiles = (options: {
       return make({
         put: (sha256, bytes) => {
           const temporary = path.join(directory, `${sha256}.${crypto.randomUUID()}.tmp`)
-          return write(temporary, bytes).pipe(
+          return DurableFile.write(fs, temporary, bytes, { mode: 0o600 }).pipe(
             Effect.zipRight(Effect.uninterruptible(turn.withPermits(1)(fs.rename(temporary, fileOf(sha256))))),
             Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true }))),
-            Effect.zipRight(Effect.uninterruptible(syncDirectory(directory))),
+            Effect.zipRight(DurableFile.syncDirectory(fs, directory)),
             withSafeErrors
           )
         },
         get: (sha256) =>
           Stream.mapError(read(sha256), (error) => {
             if (error._tag === "CORRUPT_BLOB") return error
-            return isMissing(error) ? new BlobNotFound({ sha256 }) : unavailable(error)
+            return DurableFile.isNotFound(error) ? new BlobNotFound({ sha256 }) : unavailable(error)
           }),
         remove: (sha256, olderThan) =>
           Effect.gen(function* () {
             const file = fileOf(sha256)
             if (Option.isSome(olderThan) && !(yield* isOlder(file, olderThan.value))) return
             yield* fs.remove(file)
-            yield* syncDirectory(directory)
+            yield* DurableFile.syncDirectory(fs, directory)
           }).pipe(
             turn.withPermits(1),
-            Effect.catchIf(isMissing, () => Effect.void),
+            Effect.catchIf(DurableFile.isNotFound, () => Effect.void),
             withSafeErrors
           ),
         list: Stream.fromIterableEffect(withSafeErrors(fs.readDirectory(directory))).pipe(Stream.filter(isDigest))
       })
     })
   )
-
-const isMissing = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"
 
 /** A file that cannot be closed is a defect on this platform, and trouble with the disk for a store. */
 const withSafeErrors = <A>(effect: Effect.Effect<A, PlatformError>) =>

@@ -12,7 +12,7 @@ import * as SqlClient from "@effect/sql/SqlClient"
 import type { Connection } from "@effect/sql/SqlConnection"
 import { SqlError } from "@effect/sql/SqlError"
 import type * as Statement from "@effect/sql/Statement"
-import { Duration, Effect, Exit, Layer, Option, Predicate, type Redacted, Schedule, Schema } from "effect"
+import { DateTime, Duration, Effect, Exit, Layer, Option, Predicate, type Redacted, Schedule, Schema } from "effect"
 import * as LibsqlConnection from "./LibsqlConnection.js"
 import { DatabaseError, importDriver, reasonOf, StoreUnavailable, unavailable } from "./StoreError.js"
 
@@ -318,6 +318,9 @@ export const blobType: Effect.Effect<Statement.Fragment, never, SqlClient.SqlCli
 
 /** An integer in a row: libSQL gives a BIGINT or a count as a number, PostgreSQL as text. `Number` reads both. */
 export type Integer = number | string
+
+/** A time as rows have it: milliseconds since the epoch. */
+export const toDateTime = (millis: Integer): DateTime.Utc => DateTime.unsafeMake(Number(millis))
 
 /** Bytes in a row: libSQL gives an `ArrayBuffer`, PostgreSQL a `Buffer`. */
 export const Bytes = Schema.transform(

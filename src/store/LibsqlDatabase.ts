@@ -10,6 +10,7 @@ import { SqlError } from "@effect/sql/SqlError"
 import * as Statement from "@effect/sql/Statement"
 import type { Client } from "@libsql/client/sqlite3"
 import { Effect, Layer } from "effect"
+import * as DurableFile from "../files/DurableFile.js"
 import * as LibsqlConnection from "./LibsqlConnection.js"
 import { DatabaseError, DatabaseInUse, importDriver, reasonOf } from "./StoreError.js"
 
@@ -73,10 +74,7 @@ export const layerLibsql = (options: {
       // has locked would give up the lock.
       const create = (name: string) =>
         Effect.scoped(fs.open(inDirectory(name), { flag: "wx", mode: 0o600 })).pipe(
-          Effect.catchIf(
-            (error) => error._tag === "SystemError" && error.reason === "AlreadyExists",
-            () => Effect.void
-          ),
+          Effect.catchIf(DurableFile.isAlreadyThere, () => Effect.void),
           Effect.mapError(cannotOpen),
           Effect.as(inDirectory(name))
         )

@@ -6,7 +6,7 @@ import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, type Scope } from "effect"
 import * as SkillMaterializer from "../../src/materialize/SkillMaterializer.js"
-import type * as InterceptedFileSystem from "../support/InterceptedFileSystem.js"
+import { type Around as At, reads, writes } from "../support/InterceptedFileSystem.js"
 import { contents, laidOut, skill } from "../support/Material.js"
 import {
   assertSettled,
@@ -18,7 +18,7 @@ import {
   temporaryDirectory,
   withTimePassing
 } from "../support/Materializations.js"
-import { after, before, reads } from "../support/MaterialSets.js"
+import { after, before } from "../support/MaterialSets.js"
 
 const behaviour = (
   name: string,
@@ -41,8 +41,6 @@ const failure = (operation: string, code: string) =>
     pathOrDescriptor: "/secret/path",
     cause: Object.assign(new Error(code), { code })
   })
-
-type At = InterceptedFileSystem.Around
 
 /** Runs a pass again and again, each time with something at the next of its operations, until it has no more. */
 const atEach = (
@@ -76,8 +74,6 @@ const atEach = (
       operations.push(hit)
     }
   })
-
-const writes = (operation: string) => !reads.has(operation) || operation === "open"
 
 describe("a pass of which an operation fails", () => {
   const failing = (around: (at: At) => At) => (directory: string) =>
@@ -161,7 +157,7 @@ describe("a pass of which an operation fails", () => {
     Effect.gen(function* () {
       yield* prepare(directory)
       const readOnly: At = (operation, effect) =>
-        reads.has(operation) && operation !== "open" ? effect : Effect.fail(failure(operation, "EROFS"))
+        writes(operation) ? Effect.fail(failure(operation, "EROFS")) : effect
       const error = yield* Effect.flip(pass(directory, readOnly))
       assert.strictEqual(
         error.message,

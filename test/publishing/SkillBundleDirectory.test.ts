@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process"
-import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { FileSystem } from "@effect/platform"
 import { SystemError } from "@effect/platform/Error"
 import { NodeContext } from "@effect/platform-node"
@@ -8,20 +8,13 @@ import { assert, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer } from "effect"
 import * as SkillBundle from "../../src/publishing/SkillBundle.js"
 import { limits } from "../../src/publishing/Upload.js"
-import { greeting, loose, skillFile, type Tree, verdict, warningsOf } from "../support/Uploads.js"
+import { greeting, layOut, loose, skillFile, type Tree, verdict, warningsOf } from "../support/Uploads.js"
 
 /** A directory with these files below it. */
 const lay = (tree: Tree) =>
   Effect.map(
     Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped()),
-    (directory) => {
-      for (const { bytes, path } of loose(tree)) {
-        const file = join(directory, path)
-        mkdirSync(dirname(file), { recursive: true })
-        writeFileSync(file, bytes)
-      }
-      return directory
-    }
+    (directory) => layOut(directory, tree)
   )
 
 it.layer(NodeContext.layer)("a bundle of a directory", (it) => {

@@ -66,3 +66,18 @@ export const intercept = (fs: FileSystem.FileSystem, around: Around): FileSystem
       Effect.map((file) => interceptFile(file, around))
     )
 })
+
+/** The operations that change nothing. */
+export const reads: ReadonlySet<string> = new Set([
+  "close",
+  "file.read",
+  "file.stat",
+  "open",
+  "readDirectory",
+  "readLink",
+  "realPath",
+  "stat"
+])
+
+/** Whether an operation may change something; an `open` may make a file. */
+export const writes = (operation: string): boolean => !reads.has(operation) || operation === "open"

@@ -14,15 +14,3 @@ export const after: ReadonlyArray<MaterialSkill> = [
   csv,
   skill("fresh", { "SKILL.md": "# Fresh\n", "a/b.md": "B\n" })
 ]
-
-/** The operations that change nothing. */
-export const reads: ReadonlySet<string> = new Set([
-  "close",
-  "file.read",
-  "file.stat",
-  "open",
-  "readDirectory",
-  "readLink",
-  "realPath",
-  "stat"
-])

@@ -2,14 +2,12 @@
  * A process that lays out one of two sets of skills: `directory`, `before` or `after`, the number of the operation that
  * writes during which it kills itself, and the user that it is to be.
  */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
-import { Effect, Layer } from "effect"
+import { Effect } from "effect"
 import * as SkillMaterializer from "../../src/materialize/SkillMaterializer.js"
-import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
-import { killAt } from "./KillAt.js"
-import { after, before, reads } from "./MaterialSets.js"
+import { writes } from "./InterceptedFileSystem.js"
+import { layerFiles } from "./KillAt.js"
+import { after, before } from "./MaterialSets.js"
 
 const [directory = "", set = "after", at = "0", user] = process.argv.slice(2)
 
@@ -20,16 +18,7 @@ if (user !== undefined) {
   process.setuid?.(Number(user))
 }
 
-const counted = killAt(Number(at))
-
-// An `open` may make a file.
-const around: InterceptedFileSystem.Around = (operation, effect) =>
-  operation !== "open" && reads.has(operation) ? effect : counted(effect)
-
-const files = Layer.effect(
-  FileSystem.FileSystem,
-  Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, around))
-).pipe(Layer.provide(NodeFileSystem.layer))
+const files = layerFiles(Number(at), writes)
 
 const skills = set === "before" ? before : set === "after" ? after : []
 

@@ -2,23 +2,15 @@
  * A process that saves records to a cache of files: `directory`, how many, and optionally the number of the file
  * operation during which it kills itself.
  */
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { Effect, Layer } from "effect"
 import * as SnapshotCache from "../../src/delivery/SnapshotCache.js"
-import * as InterceptedFileSystem from "./InterceptedFileSystem.js"
-import { killAt } from "./KillAt.js"
+import { layerFiles } from "./KillAt.js"
 import * as SealedRecords from "./SealedRecords.js"
 
 const [directory = "", name = "", count = "1", at = "0"] = process.argv.slice(2)
 
-const counted = killAt(Number(at))
-
-const files = Layer.effect(
-  FileSystem.FileSystem,
-  Effect.map(FileSystem.FileSystem, (fs) => InterceptedFileSystem.intercept(fs, (_, effect) => counted(effect)))
-).pipe(Layer.provide(NodeFileSystem.layer))
+const files = layerFiles(Number(at))
 
 const program = Effect.gen(function* () {
   const cache = yield* SnapshotCache.SnapshotCache

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { Effect, Either } from "effect"
 import * as RawZip from "../../scripts/fixtures/RawZip.js"
 import * as SkillBundle from "../../src/publishing/SkillBundle.js"
@@ -18,6 +20,15 @@ export const loose = (tree: Tree): ReadonlyArray<UploadedFile> =>
     path,
     bytes: typeof content === "string" ? utf8(content) : content
   }))
+
+/** Writes files below a directory, which it gives. */
+export const layOut = (directory: string, tree: Tree): string => {
+  for (const { bytes, path } of loose(tree)) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true })
+    writeFileSync(join(directory, path), bytes)
+  }
+  return directory
+}
 
 /** An archive of these members, each deflated; a path with `/` at its end is a directory. */
 export const zip = (tree: Tree, more: ReadonlyArray<RawZip.RawEntry> = []): Uint8Array =>

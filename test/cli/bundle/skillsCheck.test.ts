@@ -1,6 +1,6 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { basename, dirname, join } from "node:path"
+import { basename, join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
@@ -17,14 +17,7 @@ afterAll(() => {
 })
 
 /** Writes files below a directory of their own, which it gives. */
-const write = (name: string, tree: Uploads.Tree) => {
-  const root = join(directory, name)
-  for (const { bytes, path } of Uploads.loose(tree)) {
-    mkdirSync(dirname(join(root, path)), { recursive: true })
-    writeFileSync(join(root, path), bytes)
-  }
-  return root
-}
+const write = (name: string, tree: Uploads.Tree) => Uploads.layOut(join(directory, name), tree)
 
 const check = (...args: ReadonlyArray<string>) => CommandLine.run(["skills", "check", ...args])
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
+import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as SkillBundle from "../../../src/publishing/SkillBundle.js"
@@ -18,14 +18,7 @@ afterAll(() => {
 })
 
 /** Writes files below a directory of their own, which it gives. */
-const write = (name: string, tree: Uploads.Tree) => {
-  const directory = join(root, name)
-  for (const { bytes, path } of Uploads.loose(tree)) {
-    mkdirSync(dirname(join(directory, path)), { recursive: true })
-    writeFileSync(join(directory, path), bytes)
-  }
-  return directory
-}
+const write = (name: string, tree: Uploads.Tree) => Uploads.layOut(join(root, name), tree)
 
 const pack = (...args: ReadonlyArray<string>) => CommandLine.run(["skills", "pack", ...args])
 
