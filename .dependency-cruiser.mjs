@@ -17,7 +17,11 @@ export const arrows = {
     folders: ["archive", "delivery", "publishing", "store"],
     packages: ["effect", "@effect/platform", "@effect/sql"]
   },
-  conformance: { folders: ["archive", "delivery", "toolkit"], packages: ["effect", "@effect/platform"] },
+  runner: { folders: ["archive", "files", "store"], packages: ["effect", "@effect/platform", "@effect/sql"] },
+  conformance: {
+    folders: ["archive", "delivery", "toolkit", "runner"],
+    packages: ["effect", "@effect/platform", "ajv"]
+  },
   cli: {
     folders: [
       "archive",
@@ -28,6 +32,7 @@ export const arrows = {
       "materialize",
       "store",
       "registry",
+      "runner",
       "conformance"
     ],
     packages: ["effect", "@effect/platform", "@effect/platform-node", "@effect/cli", "@effect/printer-ansi"]
