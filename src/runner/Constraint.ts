@@ -18,6 +18,11 @@ export const JsonObject = Schema.declare((value: unknown): value is JsonObject =
   description: "an object"
 })
 
+/** Any value of JSON, as long as there is one: a member of this kind may be `null`, but not missing. */
+export const json: Schema.Schema<unknown> = Schema.declare((value: unknown): value is unknown => value !== undefined, {
+  description: "a JSON value"
+})
+
 export interface Lengths {
   readonly min?: number
   readonly max?: number
@@ -110,13 +115,16 @@ export const items = <A, I>(
     })
   )
 
+/** Of values as they came: what a schema makes of them lacks the members that it does not know. */
+const distinct = Schema.declare(
+  (values: unknown): values is ReadonlyArray<unknown> =>
+    Array.isArray(values) && new Set(values.map(CanonicalJson.stringify)).size === values.length,
+  { description: "an array whose items all differ" }
+)
+
 /** An array whose items all differ, members of objects in any order. */
-export const uniqueItems = <A, I>(item: Schema.Schema<A, I>): Schema.Schema<ReadonlyArray<A>, ReadonlyArray<I>> =>
-  Schema.Array(item).pipe(
-    Schema.filter((values) => new Set(values.map(CanonicalJson.stringify)).size === values.length, {
-      description: "an array whose items all differ"
-    })
-  )
+export const uniqueItems = <A, I>(item: Schema.Schema<A, I>): Schema.Schema<ReadonlyArray<A>> =>
+  allOf<ReadonlyArray<A>>([Schema.Array(item), distinct], { description: "an array" })
 
 /** An object with these members and any others. */
 export const open = <Fields extends Schema.Struct.Fields>(fields: Fields): Schema.Struct<Fields> =>
@@ -171,7 +179,9 @@ export const describe = (ast: SchemaAST.AST): string => {
       return "true or false"
     case "NumberKeyword":
       return "a number"
+    case "Refinement":
+      return Option.getOrElse(described, () => describe(ast.from))
     default:
-      return Option.getOrElse(described, () => "another value")
+      return Option.getOrElse(described, () => "an object")
   }
 }

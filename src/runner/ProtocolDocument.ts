@@ -17,7 +17,7 @@ const invalid = (message: string) => new InvalidJson({ issues: [{ path: "/", mes
 const isTooDeep = (value: unknown): boolean => {
   let level: ReadonlyArray<unknown> = [value]
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > maximumDepth) return true
+    if (depth >= maximumDepth) return true
     level = level.flatMap((parent) =>
       (Predicate.isObject(parent) ? Object.values(parent) : []).filter((child) => typeof child === "object")
     )
@@ -67,9 +67,9 @@ const flatten = (issue: ParseResult.ParseIssue, path: ReadonlyArray<PropertyKey>
       return issues.flatMap((inner) => flatten(inner, path))
     }
     case "Refinement":
-      return issue.kind === "From" || issue.issue._tag !== "Type"
-        ? flatten(issue.issue, path)
-        : here(issue.issue.message ?? `it must be ${describe(issue.ast)}`)
+      return issue.issue._tag === "Type"
+        ? here(issue.issue.message ?? `it must be ${describe(issue.ast)}`)
+        : flatten(issue.issue, path)
     case "Transformation":
       return flatten(issue.issue, path)
     case "Type":

@@ -11,10 +11,10 @@ import { QuestionSet } from "./QuestionSet.js"
 const Fields = Constraint.closed({
   schema: Schema.Literal("paperclip.question_adapter_fixture.v1"),
   adapter: Constraint.text({ min: 1, max: 160 }),
-  nativeRequest: Schema.Unknown,
+  nativeRequest: Constraint.json,
   canonicalQuestionSet: QuestionSet,
   canonicalResponse: QuestionResponse,
-  nativeResponse: Schema.Unknown
+  nativeResponse: Constraint.json
 })
 
 /** A case for an adapter of questions. The native parts are the provider's own and may be anything. */

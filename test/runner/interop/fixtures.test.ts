@@ -10,7 +10,10 @@ interface Document {
 /** A public document, to be changed. */
 const document = (path: string): Document => JSON.parse(PublicProtocol.read(path))
 const codes = (value: unknown) =>
-  Effect.map(Effect.flip(ReplayFixture.decode(value)), ({ _tag, issues }) => [_tag, issues.map(({ path }) => path)])
+  Effect.match(ReplayFixture.decode(value), {
+    onFailure: ({ _tag, issues }) => [_tag, issues.map(({ path }) => path)],
+    onSuccess: () => ["accepted", []]
+  })
 
 const edited = (value: Document, path: ReadonlyArray<string | number>, change: (old: unknown) => unknown): Document => {
   const copy = structuredClone(value)
