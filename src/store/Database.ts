@@ -16,7 +16,7 @@ import { DateTime, Duration, Effect, Exit, Layer, Option, Predicate, type Redact
 import * as LibsqlConnection from "./LibsqlConnection.js"
 import { DatabaseError, importDriver, reasonOf, StoreUnavailable, unavailable } from "./StoreError.js"
 
-export { layerLibsql } from "./LibsqlDatabase.js"
+export { layerLibsql, layerLibsqlReader } from "./LibsqlDatabase.js"
 export { DatabaseError, DatabaseInUse, StoreUnavailable } from "./StoreError.js"
 
 /** Any number that no other user of the database takes: what starts and migrations queue for. */
@@ -260,7 +260,8 @@ export interface Migration {
 }
 
 /**
- * Brings the tables to the newest version: runs the migrations that have not run, in order, all or none. Servers may start
+ * Brings the tables to the newest version: runs the migrations that have not run, in order, all or none. What has run is kept in
+ * the table `ledger`, `store_migration` by default: programs that share a database have one each. Servers may start
  * at once: the first one migrates and the others wait for it. Fails with problem `newer` when one has run that is not in
  * the list, so that an older program does not write to tables it does not know. That is why it is not the `Migrator` of
  * `@effect/sql`, with which an older program goes on, and a failed migration is a defect.
@@ -281,12 +282,14 @@ export interface Migration {
  * ```
  */
 export const migrate: (
-  migrations: ReadonlyArray<Migration>
+  migrations: ReadonlyArray<Migration>,
+  ledger?: string
 ) => Effect.Effect<void, DatabaseError, SqlClient.SqlClient> = Effect.fn("Database.migrate")(
-  function* (migrations) {
+  function* (migrations, ledger = "store_migration") {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`CREATE TABLE IF NOT EXISTS store_migration (id INTEGER PRIMARY KEY, name TEXT NOT NULL)`
-    const applied = yield* sql<Pick<Migration, "id" | "name">>`SELECT id, name FROM store_migration`
+    const table = sql(ledger)
+    yield* sql`CREATE TABLE IF NOT EXISTS ${table} (id INTEGER PRIMARY KEY, name TEXT NOT NULL)`
+    const applied = yield* sql<Pick<Migration, "id" | "name">>`SELECT id, name FROM ${table}`
     const isKnown = (old: Pick<Migration, "id" | "name">) =>
       migrations.some(({ id, name }) => id === old.id && name === old.name)
     if (!applied.every(isKnown)) return yield* new DatabaseError({ problem: "newer" })
@@ -296,7 +299,7 @@ export const migrate: (
       .sort((left, right) => left.id - right.id)
     for (const { id, name, up } of pending) {
       yield* up
-      yield* sql`INSERT INTO store_migration ${sql.insert({ id, name })}`
+      yield* sql`INSERT INTO ${table} ${sql.insert({ id, name })}`
     }
     yield* Effect.annotateCurrentSpan({ pending: pending.length })
   },

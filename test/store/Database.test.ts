@@ -179,6 +179,20 @@ describe.each(Stores.stores)("Database on %s", (_, store) => {
     )
 
     test(
+      "keeps what has run of each program that shares the database in a table of its own",
+      Effect.gen(function* () {
+        const { insert, numbers, sql } = yield* withNumbers
+        const other: Database.Migration = { id: 1, name: "other", up: sql`CREATE TABLE other (value BIGINT)` }
+        yield* insert(1)
+        yield* Database.migrate([other], "other_migration")
+        yield* Database.migrate([other], "other_migration")
+        yield* Database.migrate([createNumbers(sql)])
+        expect(yield* sql`SELECT * FROM other`).toEqual([])
+        expect(yield* numbers).toEqual([1])
+      })
+    )
+
+    test(
       "runs each one once when several ask at the same time",
       Effect.gen(function* () {
         yield* Effect.replicateEffect(withNumbers, 8, { concurrency: "unbounded" })

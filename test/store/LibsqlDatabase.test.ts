@@ -185,6 +185,103 @@ describe("Database.layerLibsql", () => {
   )
 })
 
+describe("Database.layerLibsqlReader", () => {
+  const read = (directory: string, name?: string) =>
+    Effect.map(
+      Layer.build(
+        Layer.provide(
+          Database.layerLibsqlReader({ directory, ...(name === undefined ? {} : { name }) }),
+          NodeContext.layer
+        )
+      ),
+      Context.get(SqlClient.SqlClient)
+    )
+
+  it.scopedLive("sees what the owner has committed, and nothing of a transaction that is not over", () =>
+    Effect.gen(function* () {
+      const { directory, insert, transaction } = yield* withNumbers
+      const reader = yield* read(directory)
+      const seen = Effect.map(reader`SELECT value FROM numbers ORDER BY value`, (rows) =>
+        rows.map(({ value }) => value)
+      )
+      // As another caller, who is not in the transaction of this one.
+      const outside = Effect.promise(() => Effect.runPromise(seen))
+      yield* insert(1)
+      expect(yield* seen).toEqual([1])
+      yield* transaction(
+        Effect.zipRight(
+          insert(2),
+          Effect.map(outside, (now) => expect(now).toEqual([1]))
+        )
+      )
+      expect(yield* seen).toEqual([1, 2])
+    })
+  )
+
+  it.scopedLive("writes nothing: a statement and a transaction are refused, and the owner goes on", () =>
+    Effect.gen(function* () {
+      const { directory, insert, onDisk } = yield* withNumbers
+      const reader = yield* read(directory)
+      const readOnly = new Database.StoreUnavailable({ reason: "SQLITE_READONLY" })
+      const write = reader`INSERT INTO numbers VALUES (9)`
+      const inTransaction = Effect.provideService(Database.transaction(write), SqlClient.SqlClient, reader)
+      for (const attempt of [
+        Database.orUnavailable(write),
+        Database.orUnavailable(reader`DROP TABLE numbers`),
+        inTransaction
+      ]) {
+        expect(yield* Effect.flip(attempt)).toEqual(readOnly)
+        yield* reader`SELECT 1`
+      }
+      yield* insert(1)
+      expect(yield* onDisk).toEqual([1])
+    })
+  )
+
+  it.scopedLive("does not keep the owner from owning the file, nor from leaving it whole", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* Stores.emptyDirectory
+      const owner = yield* Scope.make()
+      const sql = yield* Scope.extend(serve(directory), owner)
+      yield* sql`CREATE TABLE numbers (value INTEGER)`
+      yield* sql`INSERT INTO numbers VALUES (1)`
+      const reader = yield* read(directory)
+      expect(yield* reader`SELECT value FROM numbers`).toEqual([{ value: 1 }])
+      yield* Scope.close(owner, Exit.void)
+      expect((yield* fs.stat(join(directory, "registry.db-wal"))).size).toBe(FileSystem.Size(0))
+      expect(yield* reader`SELECT value FROM numbers`).toEqual([{ value: 1 }])
+      const next = yield* serve(directory)
+      yield* next`INSERT INTO numbers VALUES (2)`
+      expect(yield* reader`SELECT value FROM numbers`).toEqual([{ value: 1 }, { value: 2 }])
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.scopedLive("makes no file where there is none", () =>
+    Effect.gen(function* () {
+      const fs = yield* FileSystem.FileSystem
+      const directory = yield* Stores.emptyDirectory
+      expect(yield* Effect.flip(read(directory))).toMatchObject({ _tag: "DATABASE_ERROR", problem: "open" })
+      expect(yield* fs.readDirectory(directory)).toEqual([])
+    }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  it.scopedLive("databases of other names lie beside each other, each with an owner of its own", () =>
+    Effect.gen(function* () {
+      const directory = yield* Stores.emptyDirectory
+      yield* serve(directory)
+      const journal = Layer.provide(Database.layerLibsql({ directory, name: "journal" }), NodeContext.layer)
+      const sql = Context.get(yield* Layer.build(journal), SqlClient.SqlClient)
+      yield* sql`CREATE TABLE notes (value INTEGER)`
+      expect(yield* Effect.flip(Effect.scoped(Layer.build(Layer.fresh(journal))))).toEqual(
+        new Database.DatabaseInUse({ directory })
+      )
+      expect(yield* (yield* read(directory, "journal"))`SELECT * FROM notes`).toEqual([])
+      expect(yield* Effect.exit((yield* read(directory))`SELECT * FROM notes`)).toSatisfy(Exit.isFailure)
+    })
+  )
+})
+
 describe("A libSQL database that somebody else has locked", () => {
   it.scopedLive("writes wait for the lock, outside a transaction and inside, and are on disk when they succeed", () =>
     Effect.gen(function* () {
