@@ -1,4 +1,5 @@
-// Bundles the command line into one directory with everything it needs, so that it starts fast and runs without peers:
+// Bundles the command line and the fake harness into one directory with everything they need, so that they start fast and
+// run without peers:
 // node scripts/bundle.mjs [directory]
 import { chmodSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
@@ -25,7 +26,7 @@ const shared = {
   logLevel: "warning"
 }
 
-// The entry is bundled apart from the commands that it imports when they run. With shared chunks it would load whatever
+// The entries are bundled apart from the commands, which are imported when they run. With shared chunks they would load whatever
 // any command needs of Effect, and `--help` would take half as long again.
 /** @type {Set<string>} */
 const commands = new Set()
@@ -44,7 +45,7 @@ const leaveCommandsOut = {
 rmSync(outdir, { recursive: true, force: true })
 const entry = await build({
   ...shared,
-  entryPoints: { "agent-contracts": "src/cli/main.ts" },
+  entryPoints: { "agent-contracts": "src/cli/main.ts", "agent-contracts-fake-harness": "src/cli/fakeHarnessMain.ts" },
   plugins: [leaveCommandsOut]
 })
 const rest = await build({
@@ -56,7 +57,7 @@ const rest = await build({
     js: `import{createRequire as $createRequire}from"node:module";const require=$createRequire(import.meta.url);`
   }
 })
-chmodSync(join(outdir, "agent-contracts.js"), 0o755)
+for (const name of ["agent-contracts", "agent-contracts-fake-harness"]) chmodSync(join(outdir, `${name}.js`), 0o755)
 
 const inputs = Object.keys({ ...entry.metafile.inputs, ...rest.metafile.inputs })
 const packages = inputs.flatMap((input) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input)?.[1] ?? [])

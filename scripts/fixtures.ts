@@ -8,7 +8,7 @@
 import { layer as nodeContext } from "@effect/platform-node/NodeContext"
 import { runMain } from "@effect/platform-node/NodeRuntime"
 import { Console, Effect } from "effect"
-import { drift, write } from "./fixtures/files.js"
+import { broken, drift, write } from "./fixtures/files.js"
 
 const check = Effect.fnUntraced(function* (directory: string) {
   const drifts = yield* drift(directory)
@@ -16,6 +16,8 @@ const check = Effect.fnUntraced(function* (directory: string) {
     const lines = drifts.map((line) => `${directory}/${line}`)
     return yield* Effect.fail([...lines, "not what scripts/fixtures writes: run npm run fixtures"].join("\n"))
   }
+  const violations = yield* broken(directory)
+  if (violations.length > 0) return yield* Effect.fail(violations.join("\n"))
   yield* Console.log(`${directory} is up to date`)
 })
 

@@ -8,24 +8,30 @@ import { FileSystem, Path } from "@effect/platform"
 import { Effect, Schema } from "effect"
 import * as ArchivePath from "../archive/ArchivePath.js"
 import * as Digest from "../archive/Digest.js"
+import * as ContractFixture from "./ContractFixture.js"
+import type { File } from "./File.js"
 import * as FixtureFile from "./FixtureFile.js"
+
+export type { File } from "./File.js"
 
 /** The manifest's own name; it does not list itself. */
 export const fileName = "manifest.json"
 
-/** The files in UTF-8 byte order of their paths, which are relative to the manifest and separated by `/`. */
+/**
+ * The files in UTF-8 byte order of their paths, which are relative to the manifest and separated by `/`. Those of the runner
+ * protocol say whether a consumer takes them, and which case of compatibility they are.
+ */
 export const FixtureManifest = Schema.Struct({
   files: Schema.Array(
-    Schema.Struct({ path: Schema.String, sha256: Schema.String.pipe(Schema.pattern(/^[0-9a-f]{64}$/)) })
+    Schema.Struct({
+      path: Schema.String,
+      sha256: Schema.String.pipe(Schema.pattern(/^[0-9a-f]{64}$/)),
+      expectation: Schema.optionalWith(ContractFixture.Expectation, { exact: true }),
+      compatibilityCase: Schema.optionalWith(Schema.String, { exact: true })
+    })
   )
 })
 export type FixtureManifest = typeof FixtureManifest.Type
-
-/** A fixture file in memory. */
-export interface File {
-  readonly path: string
-  readonly bytes: Uint8Array
-}
 
 /** How the files differ from the manifest. */
 export interface Difference {
@@ -40,11 +46,17 @@ export const decode = (text: string): Effect.Effect<FixtureManifest, FixtureFile
 /** Manifest -> text, one file a line. */
 export const format = (self: FixtureManifest): string => FixtureFile.format({}, "files", self.files)
 
+/** Where the fixtures of the runner protocol are, in the public layout. */
+const runnerFixture = /^runner\/(?=fixtures\/)/
+
+const purpose = (path: string) =>
+  runnerFixture.test(path) ? ContractFixture.purpose(path.replace(runnerFixture, "")) : {}
+
 /** The manifest of these files; its own, where it is among them, is left out. */
 export const make = Effect.fn("FixtureManifest.make")(function* (files: ReadonlyArray<File>) {
   const others = files.filter(({ path }) => path !== fileName)
   const listed = yield* Effect.forEach(others, ({ bytes, path }) =>
-    Effect.map(Digest.sha256Hex(bytes), (sha256) => ({ path, sha256 }))
+    Effect.map(Digest.sha256Hex(bytes), (sha256) => ({ path, sha256, ...purpose(path) }))
   )
   return FixtureManifest.make({ files: listed.sort((left, right) => ArchivePath.compare(left.path, right.path)) })
 })

@@ -10,6 +10,7 @@ import { compareFlag, compareWithAdapter } from "./Compare.js"
 import { loadReport, loadSection } from "./LoadReport.js"
 import { loadServerFlag, serveLoad, serverKinds } from "./LoadServer.js"
 import { measureMemory, memoryFlag, peakExtraBytes } from "./Memory.js"
+import { replayReport, replaySection } from "./Replay.js"
 import { fixed, mebibytes, progress, table, verdict } from "./Report.js"
 import { floor, type Shape, type ShapeName, shapes } from "./Shapes.js"
 import { stalls } from "./Stall.js"
@@ -188,5 +189,10 @@ else {
     const text = `${machine}\n\n${await loadReport()}`
     process.stdout.write(`${text}\n`)
     keep(loadSection, text)
+  }
+  if (args.length === 0 || args.includes(replaySection)) {
+    const text = `${machine}\n\n${await replayReport()}`
+    process.stdout.write(`${text}\n`)
+    keep(replaySection, text)
   }
 }

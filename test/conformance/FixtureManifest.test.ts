@@ -18,6 +18,22 @@ describe("FixtureManifest", () => {
     })
   )
 
+  it.effect("says of the runner protocol's fixtures whether they are accepted, and which case they are", () =>
+    Effect.gen(function* () {
+      const replay = "runner/fixtures/replay"
+      const { files } = yield* FixtureManifest.make([
+        file(`${replay}/unknown-optional-fields.json`, "a"),
+        file(`${replay}/unsupported-required-version.json`, "b"),
+        file("runner/schemas/event.schema.json", "c")
+      ])
+      expect(files.map(({ compatibilityCase, expectation }) => [expectation, compatibilityCase])).toEqual([
+        ["accept", "additive-optional-fields"],
+        ["reject", "unknown-required-version"],
+        [undefined, undefined]
+      ])
+    })
+  )
+
   it.effect("finds nothing where nothing differs", () =>
     Effect.gen(function* () {
       expect(yield* FixtureManifest.check(yield* FixtureManifest.make(files), files)).toEqual([])
@@ -48,7 +64,9 @@ describe("FixtureManifest", () => {
       const found = yield* FixtureManifest.readFiles(Fixtures.directory)
       const own = found.find(({ path }) => path === FixtureManifest.fileName)
       const manifest = yield* FixtureManifest.decode(new TextDecoder().decode(own?.bytes))
-      expect(manifest.files.map(({ path }) => path)).toEqual(["lifecycle.v1.json", "snapshots.v1.json"])
+      expect(manifest.files.map(({ path }) => path)).toEqual(
+        expect.arrayContaining(["lifecycle.v1.json", "runner/manifest.json", "snapshots.v1.json"])
+      )
       expect(yield* FixtureManifest.check(manifest, found)).toEqual([])
     }).pipe(Effect.provide(NodeContext.layer))
   )

@@ -57,17 +57,21 @@ describe("the generator of the fixture files", () => {
         text.replace(/("freshness: window checks".*)"r1"/, '$1"r9"')
       )
       yield* edit(join(directory, "snapshots.v1.json"), (text) => `\ufeff${text}`)
-      yield* edit(join(directory, "manifest.json"), (text) => text.trimEnd())
+      yield* edit(join(directory, "runner/schemas/usage.schema.json"), (text) => text.replace("US dollars", "Euros"))
+      yield* edit(join(directory, "manifest.json"), (text) => ` ${text}`)
       yield* Effect.promise(() => writeFile(join(directory, "extra.json"), "{}"))
       expect(yield* drift(directory)).toEqual([
         'lifecycle.v1.json: line 5 (case "freshness: window checks") differs',
         "snapshots.v1.json: line 1 differs",
-        "manifest.json: line 5 differs",
+        "runner/schemas/usage.schema.json: line 94 differs",
+        "manifest.json: line 1 differs",
         "extra.json: is not generated"
       ])
 
       const written = yield* write(directory)
-      expect(written).toEqual(["lifecycle.v1.json", "snapshots.v1.json", "manifest.json"])
+      expect(written).toEqual(
+        expect.arrayContaining(["lifecycle.v1.json", "runner/manifest.json", "snapshots.v1.json", "manifest.json"])
+      )
       for (const name of written) {
         const read = (from: string) => Effect.promise(() => readFile(join(from, name)))
         expect((yield* read(directory)).equals(yield* read(Fixtures.directory))).toBe(true)

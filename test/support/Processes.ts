@@ -1,14 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs"
-import { join, resolve } from "node:path"
+import { basename, join, resolve } from "node:path"
 import { createInterface } from "node:readline"
 import { Effect } from "effect"
 import { build } from "esbuild"
 
 /**
- * A program of this directory, by its name, bundled once per scope so that plain `node` runs it. With `external` packages stay
- * imports, as native drivers have to; so that it finds them, it lies below the repository's own.
+ * A program of this directory, by its name, or of another by its path from here, bundled once per scope so that plain `node`
+ * runs it. With `external` packages stay imports, as native drivers have to; so that it finds them, it lies below the
+ * repository's own.
  */
 export const bundled = Effect.fnUntraced(function* (name: string, packages: "bundle" | "external" = "bundle") {
   const directory = yield* Effect.acquireRelease(
@@ -18,7 +19,7 @@ export const bundled = Effect.fnUntraced(function* (name: string, packages: "bun
     }),
     (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
   )
-  const outfile = join(directory, `${name}.mjs`)
+  const outfile = join(directory, `${basename(name)}.mjs`)
   yield* Effect.promise(() =>
     build({
       entryPoints: [join(import.meta.dirname, `${name}.ts`)],
