@@ -139,6 +139,10 @@ const conformance = ({ ownFixtures, screen }: Environment) =>
         Options.withDescription(Usage.conformanceRun.flags.lifecycle.description),
         Options.optional
       ),
+      runner: Options.directory("runner").pipe(
+        Options.withDescription(Usage.conformanceRun.flags.runner.description),
+        Options.optional
+      ),
       json: toggle("json", Usage.conformanceRun.flags.json)
     },
     (options) =>

@@ -1,8 +1,10 @@
 import { Effect, Option } from "effect"
 import { display } from "../archive/ArchivePath.js"
 import type { FixtureError } from "../conformance/FixtureFile.js"
+import * as FixtureManifest from "../conformance/FixtureManifest.js"
 import * as LifecycleSuite from "../conformance/LifecycleSuite.js"
 import * as Report from "../conformance/Report.js"
+import * as RunnerSuite from "../conformance/RunnerSuite.js"
 import * as SnapshotSuite from "../conformance/SnapshotSuite.js"
 import * as Snapshot from "../delivery/Snapshot.js"
 import { Unsuccessful, UsageError } from "./CliError.js"
@@ -13,6 +15,7 @@ import * as Progress from "./Progress.js"
 export interface Options {
   readonly snapshots: Option.Option<string>
   readonly lifecycle: Option.Option<string>
+  readonly runner: Option.Option<string>
   readonly json: boolean
 }
 
@@ -20,30 +23,48 @@ export interface Options {
 export interface OwnFixtures {
   readonly snapshots: string
   readonly lifecycle: string
+  /** A directory. */
+  readonly runner: string
 }
 
 /**
- * Runs the files that are named, or both of the project's own when none is. A lifecycle file without a snapshot file refers
+ * Runs the files that are named, or all of the project's own when none is. A lifecycle file without a snapshot file refers
  * to the project's own snapshots, which then are not run themselves.
  */
 export const run = Effect.fnUntraced(function* (
-  { json, lifecycle, snapshots }: Options,
+  { json, lifecycle, runner, snapshots }: Options,
   own: OwnFixtures,
   screen: Progress.Screen
 ) {
-  const running = ({ cases }: { readonly cases: ReadonlyArray<unknown> }) =>
-    Progress.during(screen, `running ${cases.length} cases`)
-  const runsAll = Option.isNone(snapshots) && Option.isNone(lifecycle)
-  const snapshotFile = Option.getOrElse(snapshots, () => own.snapshots)
-  const snapshotSuite = yield* load(snapshotFile, kinds.snapshots, kinds.lifecycle)
+  const running = ({ length }: { readonly length: number }) => Progress.during(screen, `running ${length} cases`)
+  const runsAll = [snapshots, lifecycle, runner].every(Option.isNone)
   const reports: Array<Report.Report> = []
-  if (runsAll || Option.isSome(snapshots)) {
-    reports.push(yield* SnapshotSuite.run(snapshotSuite).pipe(running(snapshotSuite)))
+  if (runsAll || Option.isSome(snapshots) || Option.isSome(lifecycle)) {
+    const snapshotFile = Option.getOrElse(snapshots, () => own.snapshots)
+    const snapshotSuite = yield* load(snapshotFile, kinds.snapshots, kinds.lifecycle)
+    if (runsAll || Option.isSome(snapshots)) {
+      reports.push(yield* SnapshotSuite.run(snapshotSuite).pipe(running(snapshotSuite.cases)))
+    }
+    if (runsAll || Option.isSome(lifecycle)) {
+      const lifecycleFile = Option.getOrElse(lifecycle, () => own.lifecycle)
+      const lifecycleSuite = yield* load(lifecycleFile, kinds.lifecycle, kinds.snapshots)
+      reports.push(yield* LifecycleSuite.run(lifecycleSuite, snapshotSuite).pipe(running(lifecycleSuite.cases)))
+    }
   }
-  if (runsAll || Option.isSome(lifecycle)) {
-    const lifecycleFile = Option.getOrElse(lifecycle, () => own.lifecycle)
-    const lifecycleSuite = yield* load(lifecycleFile, kinds.lifecycle, kinds.snapshots)
-    reports.push(yield* LifecycleSuite.run(lifecycleSuite, snapshotSuite).pipe(running(lifecycleSuite)))
+  if (runsAll || Option.isSome(runner)) {
+    const directory = Option.getOrElse(runner, () => own.runner)
+    const files = yield* Effect.mapError(FixtureManifest.readFiles(directory), InputFile.unreadable(directory))
+    reports.push(
+      yield* RunnerSuite.run(files).pipe(
+        running(files),
+        Effect.catchTags({
+          FixtureError: () =>
+            new UsageError({ message: `${display(directory)} has no manifest.json of the runner protocol` }),
+          // Bundled with the command line.
+          JsonSchemaUnavailable: Effect.die
+        })
+      )
+    )
   }
   const report = Report.merge(reports)
   yield* json ? Output.json(report) : Output.lines(Report.lines(report))

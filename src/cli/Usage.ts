@@ -308,6 +308,10 @@ export const conformanceRun = {
       value: "file",
       description: "A lifecycle.v1.json to run; its replies name cases of the snapshot file"
     },
+    runner: {
+      value: "dir",
+      description: "A directory of the runner protocol to run: manifest.json, schemas/ and fixtures/"
+    },
     json
   },
   commands: {},

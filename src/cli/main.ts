@@ -20,7 +20,11 @@ const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/${name}`
 
 const environment: Cli.Environment = {
   screen: process.stderr,
-  ownFixtures: { snapshots: fixture("snapshots.v1.json"), lifecycle: fixture("lifecycle.v1.json") }
+  ownFixtures: {
+    snapshots: fixture("snapshots.v1.json"),
+    lifecycle: fixture("lifecycle.v1.json"),
+    runner: fixture("runner")
+  }
 }
 
 /** The logger looks at standard output for whether anybody can see colours, and writes to standard error. */

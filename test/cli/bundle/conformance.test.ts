@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
+import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
@@ -27,8 +27,10 @@ const run = (...args: ReadonlyArray<string>) => CommandLine.run(["conformance", 
 describe("conformance run", () => {
   it.live("runs the project's own files by default and says how many passed", () =>
     Effect.gen(function* () {
+      const { passed } = JSON.parse((yield* run("--json", "--runner", "fixtures/runner")).stdout)
       const ended = yield* run()
-      const cases = snapshots.cases.length + lifecycle.cases.length
+      const cases = snapshots.cases.length + lifecycle.cases.length + passed
+      expect(passed).toBeGreaterThan(50)
       expect(ended).toEqual({ code: 0, stdout: `${cases} passed, 0 failed\n`, stderr: "" })
     })
   )
@@ -37,6 +39,30 @@ describe("conformance run", () => {
     Effect.gen(function* () {
       const ended = yield* run("--lifecycle", file("lifecycle.json", lifecycle))
       expect(ended).toMatchObject({ code: 0, stdout: `${lifecycle.cases.length} passed, 0 failed\n` })
+    })
+  )
+
+  it.live(
+    "runs a directory of the runner protocol, and exits with 1 when a file in it is not what its manifest lists",
+    () =>
+      Effect.gen(function* () {
+        const copy = join(directory, "runner")
+        cpSync("fixtures/runner", copy, { recursive: true })
+        expect((yield* run("--runner", copy)).code).toBe(0)
+        appendFileSync(join(copy, "fixtures/replay/happy-path.json"), " ")
+        const ended = yield* run("--runner", copy)
+        expect(ended.code).toBe(1)
+        expect(ended.stdout).toContain(
+          'FAIL "manifest: fixtures/replay/happy-path.json": expected "listed", got "changed"\n'
+        )
+      })
+  )
+
+  it.live("a directory without the manifest is used wrongly", () =>
+    Effect.gen(function* () {
+      const ended = yield* run("--runner", "docs")
+      expect(ended).toMatchObject({ code: 2, stdout: "" })
+      expect(ended.stderr).toContain("docs has no manifest.json of the runner protocol")
     })
   )
 
