@@ -55,7 +55,7 @@ it.layer(NodeContext.layer)("a directory in the public layout", (it) => {
     Effect.gen(function* () {
       const path = "fixtures/replay/happy-path.json"
       const files = yield* withManifest(
-        changed(yield* own, path, (text) => text.replace('"sourceEventId"', '"runId": "another", "sourceEventId"'))
+        changed(yield* own, path, (text) => text.replace(/("events": \[[\s\S]*?"runId": )"[^"]*"/, '$1"another"'))
       )
       const names = (yield* failing(files)).map(([name, , got]) => [name, got])
       expect(names).toContainEqual([`replay: ${path}`, "binding_mismatch"])
