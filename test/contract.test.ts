@@ -9,7 +9,7 @@ const testsIn = (directory: string) =>
     .map((file) => join(directory, file))
 
 /** What names a test or a group of them: vitest's functions, and helpers of test files that hand a name on. */
-const naming = new Set(["describe", "it", "behaviour", "scripted"])
+const naming = new Set(["describe", "it", "behaviour", "bound", "journaled", "scripted"])
 
 /** `it` of `it.scoped.each(...)(...)`. */
 const calledName = (callee: ts.Expression): string =>
@@ -56,6 +56,7 @@ const referencesOf = (page: string) =>
 
 const pages = [
   "docs/contract-learned-skills.md",
+  "docs/contract-runner-protocol.md",
   "docs/materialize.md",
   "docs/registry.md",
   "docs/security.md",
@@ -89,7 +90,15 @@ describe.each(pages)("the tests that %s names", (page) => {
 it("every test file of a part of the contract is named", () => {
   const named = new Set(pages.flatMap(referencesOf).map(({ file }) => file))
   assert.deepStrictEqual(
-    ["test/archive", "test/delivery", "test/materialize", "test/publishing", "test/registry", "test/toolkit"]
+    [
+      "test/archive",
+      "test/delivery",
+      "test/materialize",
+      "test/publishing",
+      "test/registry",
+      "test/runner",
+      "test/toolkit"
+    ]
       .flatMap(testsIn)
       .filter((file) => !named.has(basename(file))),
     []
