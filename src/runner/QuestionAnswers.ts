@@ -322,7 +322,7 @@ const checkPattern = Effect.fnUntraced(function* (question: Question, answer: An
     invalid_pattern: () => refuse("the question's pattern is not a regular expression"),
     pattern_undecided: ({ reason }) => refuse(`${undecided[reason]}, so it counts as not matched`)
   })
-  if (!matches) yield* refuse("it must match the question's pattern")
+  if (!matches) return yield* refuse("it must match the question's pattern")
 })
 
 /**

@@ -378,9 +378,12 @@ describe("a journal against a model", () => {
             /** By a process of its own, as it were: everything is opened anew. */
             const inJournal = <A, E>(use: (journal: RunJournal.RunJournal["Type"]) => Effect.Effect<A, E>) =>
               Effect.flatMap(opened, use).pipe(
-                Effect.provide(RunJournal.layer),
-                Effect.provide(InterceptedStore.layerSql(() => Effect.sync(() => --left === 0))),
-                Effect.provide(store)
+                Effect.provide(
+                  RunJournal.layer.pipe(
+                    Layer.provide(InterceptedStore.layerSql(() => Effect.sync(() => --left === 0))),
+                    Layer.provide(store)
+                  )
+                )
               )
             const kept = new Map<string, RunEvent.RunEvent>()
             for (const { batch, failsAt } of steps) {
