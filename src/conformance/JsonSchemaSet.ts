@@ -127,7 +127,8 @@ const makeAjv = Effect.tryPromise({
   try: () => import("ajv/dist/2020.js"),
   catch: () => new JsonSchemaUnavailable()
 }).pipe(
-  Effect.map(({ Ajv2020 }) => {
+  // Bundled, a CommonJS module has nothing but its default.
+  Effect.map(({ default: { Ajv2020 } }) => {
     const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, logger: false })
     ajv.addFormat("date-time", dateTime)
     // Ajv's own calls what members named `valueOf` and `toString` hold, and takes equal items with one named `constructor`
