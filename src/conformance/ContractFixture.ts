@@ -5,7 +5,9 @@
  * @module
  */
 import { Array as Arr, Effect, Predicate, Schema } from "effect"
-import { JsonPointer, ProtocolDocument, ProtocolVersion } from "../runner/index.js"
+import * as JsonPointer from "../runner/JsonPointer.js"
+import * as ProtocolDocument from "../runner/ProtocolDocument.js"
+import * as ProtocolVersion from "../runner/ProtocolVersion.js"
 import * as ContractViolation from "./ContractViolation.js"
 import type { File } from "./File.js"
 import * as JsonSchemaSet from "./JsonSchemaSet.js"

@@ -6,7 +6,7 @@
  */
 import { Array as Arr, Effect, Schema } from "effect"
 import * as Digest from "../archive/Digest.js"
-import { ProtocolDocument } from "../runner/index.js"
+import * as ProtocolDocument from "../runner/ProtocolDocument.js"
 import * as ContractFixture from "./ContractFixture.js"
 import * as ContractViolation from "./ContractViolation.js"
 import type { File } from "./File.js"

@@ -7,7 +7,9 @@
  * @module
  */
 import { Array as Arr, Effect, Either, Option, Predicate, Schema } from "effect"
-import { CanonicalJson, ProtocolDocument, ProtocolError } from "../runner/index.js"
+import * as CanonicalJson from "../runner/CanonicalJson.js"
+import * as ProtocolDocument from "../runner/ProtocolDocument.js"
+import * as ProtocolError from "../runner/ProtocolError.js"
 import * as ContractViolation from "./ContractViolation.js"
 import type { File } from "./File.js"
 

@@ -6,14 +6,12 @@
  */
 import { Array as Arr, Effect, Option } from "effect"
 import * as Digest from "../archive/Digest.js"
-import {
-  CrossLanguageRun,
-  HarnessScript,
-  ProtocolDocument,
-  Replay,
-  ReplayFixture,
-  ReplaySnapshot
-} from "../runner/index.js"
+import * as CrossLanguageRun from "../runner/CrossLanguageRun.js"
+import * as HarnessScript from "../runner/HarnessScript.js"
+import * as ProtocolDocument from "../runner/ProtocolDocument.js"
+import * as Replay from "../runner/Replay.js"
+import * as ReplayFixture from "../runner/ReplayFixture.js"
+import * as ReplaySnapshot from "../runner/ReplaySnapshot.js"
 import * as ContractFixture from "./ContractFixture.js"
 import * as ContractManifest from "./ContractManifest.js"
 import * as ContractViolation from "./ContractViolation.js"
