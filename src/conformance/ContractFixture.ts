@@ -5,6 +5,7 @@
  * @module
  */
 import { Array as Arr, Effect, Predicate, Schema } from "effect"
+import * as CodexQuestions from "../runner/CodexQuestions.js"
 import * as JsonPointer from "../runner/JsonPointer.js"
 import * as ProtocolDocument from "../runner/ProtocolDocument.js"
 import * as ProtocolVersion from "../runner/ProtocolVersion.js"
@@ -59,12 +60,7 @@ type Path = ReadonlyArray<PropertyKey>
 
 const { make: violation } = ContractViolation
 
-const at = (value: unknown, path: Path): unknown =>
-  path.reduce<unknown>(
-    (parent, step) =>
-      Predicate.isObject(parent) && Object.hasOwn(parent, step) ? Reflect.get(parent, step) : undefined,
-    value
-  )
+const at = JsonPointer.get
 
 const elements = (value: unknown, path: Path): ReadonlyArray<unknown> => {
   const found = at(value, path)
@@ -149,8 +145,6 @@ const rejection = (file: string, found: Violations): Violations =>
     ? []
     : [violation("invalid_fixture", file, "it must ask for a version that is not supported")]
 
-const request = "item/tool/requestUserInput"
-
 /** The questions of Codex, the one provider of version 1: the rules that its schema does not have. */
 const codexQuestions = (file: string, document: unknown): Violations => {
   const code = "invalid_codex_question_fixture"
@@ -167,7 +161,7 @@ const codexQuestions = (file: string, document: unknown): Violations => {
     ...equal(["schema"], "paperclip.question_adapter_fixture.v1"),
     ...equal(["canonicalQuestionSet", "schema"], "paperclip.question_set.v1"),
     ...equal(["canonicalResponse", "schema"], "paperclip.question_response.v1"),
-    ...equal(["nativeRequest", "method"], request),
+    ...equal(["nativeRequest", "method"], CodexQuestions.method),
     ...unless(questions.length > 0, code, file, questionsAt, "there must be a question"),
     ...ids.flatMap((id, index) =>
       unless(

@@ -3,11 +3,10 @@
  *
  * @module
  */
-import { Array as Arr, Effect, Either, Option, Predicate, Schema } from "effect"
+import { Array as Arr, Effect, Option, Predicate, Schema } from "effect"
 import * as Constraint from "./Constraint.js"
-import * as JsonPointer from "./JsonPointer.js"
 import * as ProtocolDocument from "./ProtocolDocument.js"
-import { ProtocolIssue } from "./ProtocolError.js"
+import { at, Issues, type ProtocolIssue, summary } from "./ProtocolIssue.js"
 import { InvalidQuestionResponse } from "./QuestionAnswers.js"
 import type { Answer, QuestionResponse } from "./QuestionResponse.js"
 import type { Question, QuestionSet } from "./QuestionSet.js"
@@ -15,17 +14,12 @@ import type { Question, QuestionSet } from "./QuestionSet.js"
 /** What Codex calls a request for answers. */
 export const method = "item/tool/requestUserInput"
 
-// ---------------------------------------------------------------------------------------------------------------------
-// The adapter
-// ---------------------------------------------------------------------------------------------------------------------
-
 /** A request of Codex's that cannot be put as a question set: a text that is too long is never cut, an id never changed. */
 export class InvalidCodexQuestion extends Schema.TaggedError<InvalidCodexQuestion>()("invalid_codex_question", {
-  issues: Schema.NonEmptyArray(ProtocolIssue)
+  issues: Issues
 }) {
   override get message(): string {
-    const [{ message, path }, ...rest] = this.issues
-    return `Not a request that can be put as questions: at ${path}, ${message}${rest.length > 0 ? `, and ${rest.length} more` : ""}`
+    return summary("Not a request that can be put as questions", this.issues)
   }
 }
 
@@ -119,7 +113,7 @@ const repeated = (
   ids.flatMap((id, index) =>
     id === undefined || ids.indexOf(id) === index
       ? []
-      : [{ path: JsonPointer.make([...path, index, "id"]), message: "it must differ from the ids before it" }]
+      : [at([...path, index, "id"], "it must differ from the ids before it")]
   )
 
 /** An option, and what Codex is told when it is selected: its own id, and its label where it has none. */
@@ -249,7 +243,7 @@ export interface NativeResponse {
 }
 
 const unknownTo = (path: ReadonlyArray<PropertyKey>, message: string) =>
-  new InvalidQuestionResponse({ issues: [{ path: JsonPointer.make(path), message }] })
+  new InvalidQuestionResponse({ issues: [at(path, message)] })
 
 const nativeValues = Effect.fnUntraced(function* ({ choices, id }: Asked, answer: Answer) {
   const values = new Map(choices.map((choice) => [choice.id, choice.nativeValue]))
@@ -289,84 +283,3 @@ export const toNative = Effect.fn("CodexQuestions.toNative")(function* (
   }
   return native
 })
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Fixtures
-// ---------------------------------------------------------------------------------------------------------------------
-
-/** A fixture of Codex's questions is not one. Its code is the contract's. */
-export class InvalidCodexQuestionFixture extends Schema.TaggedError<InvalidCodexQuestionFixture>()(
-  "invalid_codex_question_fixture",
-  { issues: Schema.NonEmptyArray(ProtocolIssue) }
-) {
-  override get message(): string {
-    const [{ message, path }] = this.issues
-    return `Not a fixture of Codex's questions: at ${path}, ${message}`
-  }
-}
-
-/** A fixture is of a provider other than Codex, whose questions version 1 does not cover. */
-export class UnsupportedProvider extends Schema.TaggedError<UnsupportedProvider>()("unsupported_provider", {
-  issues: Schema.NonEmptyArray(ProtocolIssue)
-}) {
-  override get message(): string {
-    return "Version 1 covers the questions of codex only"
-  }
-}
-
-const member = (value: unknown, name: string): unknown =>
-  Predicate.isRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined
-
-const itemsOf = (value: unknown): ReadonlyArray<unknown> => (Array.isArray(value) ? value : [])
-
-/**
- * What the contract's own check asks of a question fixture of Codex (facts 7) before the fixture is held to its schema, which is
- * for the caller to do: the first rule that is broken is the error. Paths are JSON pointers into the fixture.
- *
- * The native parts are the provider's own; only the method of the request is looked at.
- */
-export const checkFixture = (
-  value: unknown
-): Either.Either<void, InvalidCodexQuestionFixture | UnsupportedProvider> => {
-  const refuse = (path: string, message: string) =>
-    Either.left(new InvalidCodexQuestionFixture({ issues: [{ path, message }] }))
-
-  const set = member(value, "canonicalQuestionSet")
-  const response = member(value, "canonicalResponse")
-  const discriminators = [
-    ["/schema", value, "paperclip.question_adapter_fixture.v1"],
-    ["/canonicalQuestionSet/schema", set, "paperclip.question_set.v1"],
-    ["/canonicalResponse/schema", response, "paperclip.question_response.v1"]
-  ] as const
-  for (const [path, holder, expected] of discriminators) {
-    if (member(holder, "schema") !== expected) return refuse(path, `it must be "${expected}"`)
-  }
-  if (member(value, "adapter") !== "codex") {
-    return Either.left(new UnsupportedProvider({ issues: [{ path: "/adapter", message: 'it must be "codex"' }] }))
-  }
-  if (member(member(value, "nativeRequest"), "method") !== method) {
-    return refuse("/nativeRequest/method", `it must be "${method}"`)
-  }
-
-  const questions = itemsOf(member(set, "questions"))
-  if (questions.length === 0) return refuse("/canonicalQuestionSet/questions", "it must have at least one question")
-  const optionsById = new Map<unknown, ReadonlySet<unknown>>()
-  for (const [index, question] of questions.entries()) {
-    const path = `/canonicalQuestionSet/questions/${index}/id`
-    const id = member(question, "id")
-    if (typeof id !== "string" || id === "") return refuse(path, "it must be an id that is not empty")
-    if (optionsById.has(id)) return refuse(path, "it must be the id of one question only")
-    optionsById.set(id, new Set(itemsOf(member(question, "options")).map((option) => member(option, "id"))))
-  }
-
-  const answers = member(response, "answers")
-  if (!Predicate.isRecord(answers)) return refuse("/canonicalResponse/answers", "it must be an object")
-  for (const [id, answer] of Object.entries(answers)) {
-    const options = Option.fromNullable(optionsById.get(id))
-    if (Option.isNone(options)) return refuse("/canonicalResponse/answers", "it must answer only questions of the set")
-    if (itemsOf(member(answer, "selectedOptionIds")).some((selected) => !options.value.has(selected))) {
-      return refuse("/canonicalResponse/answers", "it must select only options of the question")
-    }
-  }
-  return Either.void
-}

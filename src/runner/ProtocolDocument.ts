@@ -5,13 +5,13 @@
  */
 import { Array as Arr, Effect, ParseResult, Predicate, type Schema, type SchemaAST } from "effect"
 import { describe } from "./Constraint.js"
-import * as JsonPointer from "./JsonPointer.js"
-import { InvalidJson, type ProtocolIssue, SchemaValidation } from "./ProtocolError.js"
+import { InvalidJson, SchemaValidation } from "./ProtocolError.js"
+import { at, type ProtocolIssue } from "./ProtocolIssue.js"
 
 /** How deeply a document may be nested: far above what the schemas name, far below what recursion bears. */
 export const maximumDepth = 256
 
-const invalid = (message: string) => new InvalidJson({ issues: [{ path: "/", message }] })
+const invalid = (message: string) => new InvalidJson({ issues: [at([], message)] })
 
 /** Level by level, since a value of any depth can come out of the parser. */
 const isTooDeep = (value: unknown): boolean => {
@@ -51,7 +51,7 @@ const named = (key: PropertyKey) => JSON.stringify(String(key).slice(0, 80))
 
 /** The issues of a parse, as a flat list. A missing or unknown member is an issue of the object (facts 3). */
 const flatten = (issue: ParseResult.ParseIssue, path: ReadonlyArray<PropertyKey>): ReadonlyArray<ProtocolIssue> => {
-  const here = (message: string): ReadonlyArray<ProtocolIssue> => [{ path: JsonPointer.make(path), message }]
+  const here = (message: string): ReadonlyArray<ProtocolIssue> => [at(path, message)]
   switch (issue._tag) {
     case "Pointer": {
       const steps: ReadonlyArray<PropertyKey> = Arr.ensure(issue.path)
@@ -107,9 +107,7 @@ export const decode = <A>(schema: Schema.Schema<A>) => {
     const issues = flatten(result.left, [])
     return Effect.fail(
       new SchemaValidation({
-        issues: Arr.isNonEmptyReadonlyArray(issues)
-          ? issues
-          : [{ path: "/", message: `it must be ${describe(schema.ast)}` }]
+        issues: Arr.isNonEmptyReadonlyArray(issues) ? issues : [at([], `it must be ${describe(schema.ast)}`)]
       })
     )
   }

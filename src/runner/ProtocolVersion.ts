@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Option, Predicate } from "effect"
+import { Option } from "effect"
 import * as JsonPointer from "./JsonPointer.js"
-import type { ProtocolIssue } from "./ProtocolError.js"
+import { at, type ProtocolIssue } from "./ProtocolIssue.js"
 
 /** The version of the protocol, of its fixtures and of its events that this consumer knows. */
 export const supported = 1
@@ -33,15 +33,6 @@ export const negotiate = (left: VersionRange, right: VersionRange): Option.Optio
   return highest >= Math.max(left.min, right.min) ? Option.some(highest) : Option.none()
 }
 
-const member = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown =>
-  path.reduce<unknown>(
-    (parent, step) =>
-      (Predicate.isRecord(parent) || Array.isArray(parent)) && Object.hasOwn(parent, step)
-        ? Reflect.get(parent, step)
-        : undefined,
-    value
-  )
-
 /**
  * The versions at these places that are numbers, but not ours. What is missing there, or is no number, is for the schema to
  * refuse (facts 3).
@@ -52,7 +43,7 @@ export const mismatches = (
 ): ReadonlyArray<ProtocolIssue> =>
   paths
     .filter((path) => {
-      const version = member(value, path)
+      const version = JsonPointer.get(value, path)
       return typeof version === "number" && version !== supported
     })
-    .map((path) => ({ path: JsonPointer.make(path), message: `the version must be ${supported}` }))
+    .map((path) => at(path, `the version must be ${supported}`))

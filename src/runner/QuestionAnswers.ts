@@ -6,10 +6,9 @@
  * @module
  */
 import { Array as Arr, Effect, Predicate, Schema } from "effect"
-import * as JsonPointer from "./JsonPointer.js"
 import { PatternTest, type PatternUndecided } from "./PatternTest.js"
 import * as ProtocolDocument from "./ProtocolDocument.js"
-import { ProtocolIssue } from "./ProtocolError.js"
+import { at, Issues, type ProtocolIssue, summary, unless } from "./ProtocolIssue.js"
 import type { Answer, QuestionResponse } from "./QuestionResponse.js"
 import { type Option, type Question, QuestionSet, type TextValidation } from "./QuestionSet.js"
 
@@ -19,23 +18,14 @@ import { type Option, type Question, QuestionSet, type TextValidation } from "./
  */
 export class InvalidQuestionResponse extends Schema.TaggedError<InvalidQuestionResponse>()(
   "invalid_question_response",
-  { issues: Schema.NonEmptyArray(ProtocolIssue) }
+  { issues: Issues }
 ) {
   override get message(): string {
-    const [{ message, path }, ...rest] = this.issues
-    return `Not what the questions allow: at ${path}, ${message}${rest.length > 0 ? `, and ${rest.length} more` : ""}`
+    return summary("Not what the questions allow", this.issues)
   }
 }
 
 type Path = ReadonlyArray<PropertyKey>
-
-const issue = (path: Path, message: string): ProtocolIssue => ({
-  path: JsonPointer.make(path),
-  message
-})
-
-const unless = (holds: boolean, path: Path, message: string): ReadonlyArray<ProtocolIssue> =>
-  holds ? [] : [issue(path, message)]
 
 const invalid = (issues: Arr.NonEmptyReadonlyArray<ProtocolIssue>) => new InvalidQuestionResponse({ issues })
 
@@ -231,7 +221,7 @@ const textIssues = (
 const checkText = (question: Question, text: unknown, path: Path): Checked => {
   const textPath = [...path, "text"]
   if (text === undefined) return unanswered(question, path)
-  if (typeof text !== "string" || isTooLong(text)) return refused([issue(textPath, mustBeText)])
+  if (typeof text !== "string" || isTooLong(text)) return refused([at(textPath, mustBeText)])
   if (isBlank(text)) return unanswered(question, path)
   return { issues: textIssues(text, question.textValidation, textPath), answer: { text } }
 }
@@ -241,9 +231,9 @@ const selectionIssues = (
   selected: unknown,
   path: Path
 ): ReadonlyArray<ProtocolIssue> => {
-  if (!Array.isArray(selected)) return [issue(path, "it must be an array")]
+  if (!Array.isArray(selected)) return [at(path, "it must be an array")]
   // Some are then unknown or repeated; which ones is not for a report of any length.
-  if (selected.length > options.length) return [issue(path, "it must not name more options than there are")]
+  if (selected.length > options.length) return [at(path, "it must not name more options than there are")]
   const ids = new Set<unknown>(options.map(({ id }) => id))
   return [
     ...selected.flatMap((id, index) => unless(ids.has(id), [...path, index], "it must be the id of an option")),
@@ -259,13 +249,13 @@ const checkSelect = (
 ): Checked => {
   const textPath = [...path, "customText"]
   const issues = selectionIssues(question, selectedOptionIds, [...path, "selectedOptionIds"])
-  if (typeof customText !== "string" || isTooLong(customText)) return refused([...issues, issue(textPath, mustBeText)])
+  if (typeof customText !== "string" || isTooLong(customText)) return refused([...issues, at(textPath, mustBeText)])
   if (issues.length > 0) return refused(issues)
   const selected = selectedOptionIds as ReadonlyArray<string>
   const hasText = !isBlank(customText)
   if (selected.length === 0 && !hasText) return unanswered(question, path)
   if (question.answerMode === "single_select" && selected.length > 0 && hasText) {
-    return refused([issue(path, "it must be either an option or a text of one's own")])
+    return refused([at(path, "it must be either an option or a text of one's own")])
   }
   return {
     issues: hasText ? textIssues(customText, question.textValidation, textPath) : [],
@@ -279,20 +269,20 @@ const checkSelect = (
 const checkAnswer = (question: Question, answer: unknown): Checked => {
   const path = ["answers", question.id]
   if (answer === undefined) return unanswered(question, path)
-  if (!Predicate.isRecord(answer)) return refused([issue(path, "it must be an object")])
+  if (!Predicate.isRecord(answer)) return refused([at(path, "it must be an object")])
   if (question.answerMode === "text") {
     return hasOnly(answer, ["text"])
       ? checkText(question, answer["text"], path)
-      : refused([issue(path, 'it must have no member but "text"')])
+      : refused([at(path, 'it must have no member but "text"')])
   }
   const members = ["selectedOptionIds", ...(question.customAnswer === undefined ? [] : ["customText"])]
   return hasOnly(answer, members)
     ? checkSelect(question, answer, path)
-    : refused([issue(path, `it must have no member but ${members.map((name) => `"${name}"`).join(" and ")}`)])
+    : refused([at(path, `it must have no member but ${members.map((name) => `"${name}"`).join(" and ")}`)])
 }
 
 const answersOf = Effect.fnUntraced(function* (response: unknown) {
-  if (!Predicate.isRecord(response)) return yield* invalid([issue([], "it must be an object")])
+  if (!Predicate.isRecord(response)) return yield* invalid([at([], "it must be an object")])
   const { answers, schema, ...others } = response
   yield* failIfAny([
     ...unless(Object.keys(others).length === 0, [], 'it must have no member but "schema" and "answers"'),
@@ -317,7 +307,7 @@ const checkPattern = Effect.fnUntraced(function* (question: Question, answer: An
   const { path, pattern, text } = patternOf(question, answer)
   if (pattern === undefined || text === undefined) return
   const patterns = yield* PatternTest
-  const refuse = (message: string) => invalid([issue(path, message)])
+  const refuse = (message: string) => invalid([at(path, message)])
   const matches = yield* Effect.catchTags(patterns.test(pattern, text), {
     invalid_pattern: () => refuse("the question's pattern is not a regular expression"),
     pattern_undecided: ({ reason }) => refuse(`${undecided[reason]}, so it counts as not matched`)

@@ -24,7 +24,7 @@ import type {
   TimelineEntry,
   TurnState
 } from "./ReplaySnapshot.js"
-import type { RunEvent } from "./RunEvent.js"
+import { type RunEvent, sourceKey as sourceKeyOf } from "./RunEvent.js"
 import type { RunResult } from "./RunResult.js"
 import type { RunTerminal } from "./RunTerminal.js"
 import * as TimelineSummary from "./TimelineSummary.js"
@@ -162,9 +162,9 @@ const entry = (state: State, event: RunEvent): TimelineEntry => ({
 })
 
 const apply = (state: State, event: RunEvent): State => {
-  const { sourceEventId, sourceInstanceId, sourceKind, sourceSeq } = event
+  const { sourceEventId, sourceSeq } = event
   if (AppendOnly.has(state.processed, sourceEventId)) return state
-  const sourceKey = `${sourceKind}:${sourceInstanceId}`
+  const sourceKey = sourceKeyOf(event)
   const expected = (AppendOnly.get(state.cursors, sourceKey) ?? 0) + 1
   if (sourceSeq < expected) return { ...state, outOfOrder: AppendOnly.add(state.outOfOrder, sourceEventId) }
   return {

@@ -8,9 +8,9 @@ import * as CanonicalJson from "./CanonicalJson.js"
 import { Capabilities } from "./Capabilities.js"
 import * as Constraint from "./Constraint.js"
 import { Identity } from "./Identity.js"
-import * as JsonPointer from "./JsonPointer.js"
 import * as ProtocolDocument from "./ProtocolDocument.js"
-import { BindingMismatch, type ProtocolError, type ProtocolIssue, UnsupportedRequiredVersion } from "./ProtocolError.js"
+import { BindingMismatch, type ProtocolError, UnsupportedRequiredVersion } from "./ProtocolError.js"
+import { at, type ProtocolIssue, unless } from "./ProtocolIssue.js"
 import * as ProtocolVersion from "./ProtocolVersion.js"
 import { RunCommand } from "./RunCommand.js"
 import { RunEvent } from "./RunEvent.js"
@@ -49,14 +49,6 @@ const versionPaths = (value: unknown): ReadonlyArray<ReadonlyArray<PropertyKey>>
     ["capabilities", "semanticTools", "schemaVersion"]
   ]
 }
-
-const issue = (path: ReadonlyArray<PropertyKey>, message: string): ProtocolIssue => ({
-  path: JsonPointer.make(path),
-  message
-})
-
-const unless = (holds: boolean, path: ReadonlyArray<PropertyKey>, message: string): ReadonlyArray<ProtocolIssue> =>
-  holds ? [] : [issue(path, message)]
 
 interface Delivery {
   readonly event: RunEvent
@@ -107,7 +99,7 @@ const semanticToolIssues = (deliveries: Iterable<Delivery>): ReadonlyArray<Proto
     const path = ["events", index, "payload", "semantic_tool", "callId"]
     const phases = call.map(({ tool }) => tool.phase).sort()
     if (phases.join() !== "input,result" || first === undefined || second === undefined) {
-      return [issue(path, "a call must have exactly one input and one result")]
+      return [at(path, "a call must have exactly one input and one result")]
     }
     return (["operationId", "idempotencyKey"] as const).flatMap((id) =>
       unless(

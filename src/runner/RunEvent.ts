@@ -220,6 +220,10 @@ export interface EventOf<Type extends EventType> extends EventEnvelope {
  */
 export type RunEvent = { readonly [Type in EventType]: EventOf<Type> }[EventType]
 
+/** Which source an event is of: each counts its events by itself. */
+export const sourceKey = ({ sourceInstanceId, sourceKind }: EventEnvelope): string =>
+  `${sourceKind}:${sourceInstanceId}`
+
 const isBound = (type: EventType): type is keyof BoundPayloads => Object.hasOwn(boundPayloads, type)
 
 const payloadOf = (type: EventType): Schema.Schema.AnyNoContext =>

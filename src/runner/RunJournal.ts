@@ -5,7 +5,6 @@
  * @module
  */
 import * as SqlClient from "@effect/sql/SqlClient"
-import type { SqlError } from "@effect/sql/SqlError"
 import {
   Array as Arr,
   Chunk,
@@ -23,9 +22,10 @@ import * as Database from "../store/Database.js"
 import * as CanonicalJson from "./CanonicalJson.js"
 import { BatchTooLarge, EventTooLarge, RunConflict, RunEnded, RunNotFound } from "./JournalError.js"
 import * as JournalMigrations from "./JournalMigrations.js"
-import { BindingMismatch, type ProtocolIssue } from "./ProtocolError.js"
+import { BindingMismatch } from "./ProtocolError.js"
+import { at, type ProtocolIssue } from "./ProtocolIssue.js"
 import * as Replay from "./Replay.js"
-import type { RunEvent } from "./RunEvent.js"
+import { type RunEvent, sourceKey } from "./RunEvent.js"
 
 /** How large an event may be, as JSON in UTF-8: as a frame of the protocol's wire (facts 9). */
 export const maximumEventBytes = 1024 * 1024
@@ -147,8 +147,6 @@ interface EventRow {
   readonly event: string
 }
 
-const sourceKeyOf = ({ sourceInstanceId, sourceKind }: RunEvent) => `${sourceKind}:${sourceInstanceId}`
-
 /**
  * An id of a source's choosing, as a column has it: it may contain characters that a database refuses or does not tell apart (NUL,
  * half a pair), which JSON escapes.
@@ -170,7 +168,7 @@ const encode = Effect.fnUntraced(function* (runId: string, events: ReadonlyArray
     return yield* new BatchTooLarge({ runId, events: events.length, maximumEvents: maximumBatchEvents })
   }
   const foreign = events.flatMap((event, index) =>
-    event.runId === runId ? [] : [{ path: `/${index}/runId`, message: "it must be the run that is appended to" }]
+    event.runId === runId ? [] : [at([index, "runId"], "it must be the run that is appended to")]
   )
   if (Arr.isNonEmptyReadonlyArray(foreign)) return yield* mismatch(foreign)
   return yield* Effect.forEach(events, (event, index) => {
@@ -285,8 +283,7 @@ const make = Effect.gen(function* () {
           known.set(one.event.sourceEventId, one.text)
           fresh.push(one)
         } else if (before !== one.text && !CanonicalJson.equals(JSON.parse(before), JSON.parse(one.text))) {
-          const message = "an event that is delivered again must be the same as before"
-          changed.push({ path: `/${one.index}/sourceEventId`, message })
+          changed.push(at([one.index, "sourceEventId"], "an event that is delivered again must be the same as before"))
         }
       }
       if (Arr.isNonEmptyReadonlyArray(changed)) return yield* mismatch(changed)
@@ -300,7 +297,7 @@ const make = Effect.gen(function* () {
         run_id: runId,
         position: last + 1 + index,
         source_event_id: toColumn(event.sourceEventId),
-        source_key: toColumn(sourceKeyOf(event)),
+        source_key: toColumn(sourceKey(event)),
         source_seq: event.sourceSeq,
         event: text
       }))
@@ -339,9 +336,6 @@ const make = Effect.gen(function* () {
 
   const positionAfter = (entries: ReadonlyArray<Entry>, before: number) => entries.at(-1)?.position ?? before
 
-  const available = <A, E>(stream: Stream.Stream<A, E>) =>
-    Stream.mapError(stream, (error) => error as Exclude<E, SqlError> | Unavailable)
-
   const read: Service["read"] = (runId, { after = 0 } = {}) =>
     Stream.unwrap(
       Effect.as(
@@ -353,7 +347,7 @@ const make = Effect.gen(function* () {
           ])
         )
       )
-    ).pipe(available)
+    )
 
   const follow: Service["follow"] = (runId, { after = 0 } = {}) =>
     Stream.paginateChunkEffect(after, (position) =>

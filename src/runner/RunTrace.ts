@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { Clock, Effect, Exit, Predicate, type Tracer } from "effect"
+import { Clock, Effect, Exit, type Tracer } from "effect"
+import * as EventPayload from "./EventPayload.js"
 import type { RunCommand } from "./RunCommand.js"
 import type { EventType, RunEvent } from "./RunEvent.js"
 import type { CommandReceipt } from "./RunnerStream.js"
@@ -45,14 +46,10 @@ const closing: Partial<Record<EventType, Kind>> = {
   "runtime_request.cancelled": "request"
 }
 
-const requestIdOf = ({ payload }: RunEvent): unknown => {
-  const request = Predicate.hasProperty(payload, "request") ? payload.request : payload
-  return Predicate.hasProperty(request, "requestId") ? request.requestId : undefined
-}
-
 const idOf = (kind: Kind, event: RunEvent): string | undefined => {
-  const id = kind === "turn" ? event.turnId : kind === "item" ? event.itemId : requestIdOf(event)
-  return typeof id === "string" ? id.slice(0, 160) : undefined
+  const id =
+    kind === "turn" ? event.turnId : kind === "item" ? event.itemId : EventPayload.request(event.payload).requestId
+  return id === undefined || id === "" ? undefined : id.slice(0, 160)
 }
 
 /** The last word of the type: `completed`, `failed`, `resolved`. */

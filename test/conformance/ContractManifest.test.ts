@@ -1,10 +1,14 @@
 import { NodeContext } from "@effect/platform-node"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect } from "effect"
+import * as fc from "fast-check"
+import * as ContractFixture from "../../src/conformance/ContractFixture.js"
 import * as ContractManifest from "../../src/conformance/ContractManifest.js"
 import * as FixtureManifest from "../../src/conformance/FixtureManifest.js"
+import * as JsonSchemaSet from "../../src/conformance/JsonSchemaSet.js"
 import * as Fixtures from "../support/Fixtures.js"
 import * as RunDocuments from "../support/RunDocuments.js"
+import { check } from "../support/Seed.js"
 
 const file = (path: string, content: unknown): FixtureManifest.File => ({
   path,
@@ -296,6 +300,7 @@ describe("ContractManifest", () => {
       "/canonicalQuestionSet/questions/0/id"
     ],
     ["invalid_codex_question_fixture", response({ q2: {} }), "/canonicalResponse/answers/q2"],
+    ["invalid_codex_question_fixture", response({ constructor: {} }), "/canonicalResponse/answers/constructor"],
     [
       "invalid_codex_question_fixture",
       response({ q1: { selectedOptionIds: ["here", "there"] } }),
@@ -310,6 +315,18 @@ describe("ContractManifest", () => {
       })
     )
   }
+
+  it("property: any question fixture is taken or refused, never with a defect", async () => {
+    const files = await Effect.runPromise(published)
+    const schemas = await Effect.runPromise(JsonSchemaSet.make(files.filter(({ path }) => path.startsWith("schemas/"))))
+    await check([fc.jsonValue(), fc.jsonValue(), fc.jsonValue()], async (value, part, other) => {
+      const canonicalQuestionSet = { schema: "paperclip.question_set.v1", questions: [part, other] }
+      const canonicalResponse = { schema: "paperclip.question_response.v1", answers: part }
+      const fixtures = [value, codex({ canonicalQuestionSet }), codex({ canonicalResponse })]
+      for (const fixture of fixtures)
+        await Effect.runPromise(ContractFixture.check(schemas, [file(questions, fixture)]))
+    })
+  })
 
   for (const [code, changed, at] of [
     ["unsupported_required_schema", [run({ schemaVersion: "x" }), answer()], "/schemaVersion"],

@@ -2,13 +2,7 @@ import { readFileSync } from "node:fs"
 import { describe, expect, it } from "@effect/vitest"
 import { Effect, Either } from "effect"
 import * as fc from "fast-check"
-import {
-  CodexQuestions,
-  ProtocolDocument,
-  QuestionAdapterFixture,
-  QuestionAnswers,
-  type QuestionResponse
-} from "../../src/runner/index.js"
+import { CodexQuestions, QuestionAnswers, type QuestionResponse } from "../../src/runner/index.js"
 import * as Questions from "../support/Questions.js"
 import { check } from "../support/Seed.js"
 
@@ -262,67 +256,6 @@ describe("to Codex", () => {
       ["/answers/q/selectedOptionIds/1"]
     ])
   })
-})
-
-describe("the contract's check of a question fixture", () => {
-  /** The verdict on our fixture with another value at a place. */
-  const verdict = (place: ReadonlyArray<string | number>, value: unknown) => {
-    const fixture = ours()
-    const parent = place.slice(0, -1).reduce((holder, step) => holder[step], fixture)
-    parent[String(place.at(-1))] = value
-    return Either.match(CodexQuestions.checkFixture(fixture), {
-      onLeft: ({ _tag, issues }) => [_tag, issues[0].path],
-      onRight: () => "accepted"
-    })
-  }
-
-  it("ours is taken, and has its schema", () => {
-    expect(verdict(["adapter"], "codex")).toBe("accepted")
-    Effect.runSync(ProtocolDocument.decode(QuestionAdapterFixture.QuestionAdapterFixture)(ours()))
-  })
-
-  it("another provider is not supported", () => {
-    expect(verdict(["adapter"], "acpx")).toEqual(["unsupported_provider", "/adapter"])
-  })
-
-  const set = "canonicalQuestionSet"
-  const response = "canonicalResponse"
-  const broken: ReadonlyArray<
-    readonly [what: string, path: string, place: ReadonlyArray<string | number>, value: unknown]
-  > = [
-    ["another schema", "/schema", ["schema"], "paperclip.question_adapter_fixture.v2"],
-    ["a set without a schema", "/canonicalQuestionSet/schema", [set, "schema"], undefined],
-    ["no response", "/canonicalResponse/schema", [response], null],
-    ["another method", "/nativeRequest/method", ["nativeRequest", "method"], "item/other"],
-    ["no question", "/canonicalQuestionSet/questions", [set, "questions"], []],
-    ["an empty id", "/canonicalQuestionSet/questions/1/id", [set, "questions", 1, "id"], ""],
-    ["an id twice", "/canonicalQuestionSet/questions/2/id", [set, "questions", 2, "id"], "rollout"],
-    ["no answers", "/canonicalResponse/answers", [response, "answers"], []],
-    ["an answer to no question", "/canonicalResponse/answers", [response, "answers", "constructor"], {}],
-    [
-      "a label for an option",
-      "/canonicalResponse/answers",
-      [response, "answers", "rollout", "selectedOptionIds"],
-      ["Region by region"]
-    ]
-  ]
-  for (const [what, path, place, value] of broken) {
-    it(`${what} is refused at ${path}`, () =>
-      expect(verdict(place, value)).toEqual(["invalid_codex_question_fixture", path]))
-  }
-
-  it("property: any value is taken or refused, never with a defect", () =>
-    check([fc.jsonValue(), fc.jsonValue(), fc.jsonValue()], (value, part, other) => {
-      CodexQuestions.checkFixture(value)
-      CodexQuestions.checkFixture({
-        ...ours(),
-        canonicalQuestionSet: { schema: "paperclip.question_set.v1", questions: [part, other] }
-      })
-      CodexQuestions.checkFixture({
-        ...ours(),
-        canonicalResponse: { schema: "paperclip.question_response.v1", answers: part }
-      })
-    }))
 })
 
 /** Answers that the request's questions may take; none where the request cannot be put. */
