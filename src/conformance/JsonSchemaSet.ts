@@ -126,11 +126,10 @@ const unresolved = (files: ReadonlyArray<SchemaFile>) => {
 const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{3})?Z$/
 
 const makeAjv = Effect.tryPromise({
-  try: () => import("ajv/dist/2020.js"),
+  try: () => import("./Ajv.js"),
   catch: () => new JsonSchemaUnavailable()
 }).pipe(
-  // Bundled, a CommonJS module has nothing but its default.
-  Effect.map(({ default: { Ajv2020 } }) => {
+  Effect.map(({ Ajv2020 }) => {
     const ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false, logger: false })
     ajv.addFormat("date-time", dateTime)
     // Ajv's own calls what members named `valueOf` and `toString` hold, and takes equal items with one named `constructor`

@@ -140,6 +140,8 @@ describe("JsonSchemaSet", () => {
 
   it.effect("says what to install where Ajv is not", () =>
     Effect.gen(function* () {
+      // Imported anew, as where nobody has imported it yet.
+      vi.resetModules()
       vi.doMock("ajv/dist/2020.js", () => {
         throw new Error("Cannot find package 'ajv'")
       })
@@ -148,7 +150,14 @@ describe("JsonSchemaSet", () => {
         "JsonSchemaUnavailable",
         'JSON Schemas are checked by the package "ajv", which is not installed: npm install ajv@8'
       ])
-    }).pipe(Effect.ensuring(Effect.sync(() => vi.doUnmock("ajv/dist/2020.js"))))
+    }).pipe(
+      Effect.ensuring(
+        Effect.sync(() => {
+          vi.doUnmock("ajv/dist/2020.js")
+          vi.resetModules()
+        })
+      )
+    )
   )
 
   it.effect("the published schemas compile, and are those of the contract", () =>
